@@ -82,7 +82,7 @@ def main() -> int:
     wanted = parser.parse_args()
     unknown = [name for name in wanted.names if name not in BENCHMARKS]
     if unknown:
-        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+        parser.error(f"unknown benchmark {', '.join(unknown)}; expected one of {', '.join(BENCHMARKS)}")
     # Many images set it; then packages that were never compiled would be compiled in every measurement.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not servers.openreward_python().exists():

@@ -42,10 +42,10 @@ def measure(rounds: int = 3) -> list[Row]:
         ours.append(anyio.run(_ours))
     known = _run("known_alfworld.py", str(Path(environment.__file__).parent))
     rate, peer = (STEPS / _median(runs, "seconds") for runs in (ours, bare))
-    held, held_bare = (_median(runs, "bytes") / (1 << 20) for runs in (ours, bare))
+    memory_mib, bare_mib = (_median(runs, "bytes") / (1 << 20) for runs in (ours, bare))
     return [
         Row("ALFWorld, steps of one session", "steps/s", rate, peer, BARE, RATE),
-        Row("ALFWorld, memory of a session's worker", "MiB", held, held_bare, BARE),
+        Row("ALFWorld, memory of a session's worker", "MiB", memory_mib, bare_mib, BARE),
         Row("ALFWorld, load of a known game", "ms CPU", known["load"], _median(bare, "load"), BARE, LOAD),
         Row("ALFWorld, reset of a known game", "ms CPU", known["reset"], _median(bare, "reset"), BARE, RESET),
     ]

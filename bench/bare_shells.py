@@ -1,4 +1,4 @@
-"""What sandboxed shells are measured against: bash as anybody would start it, with no isolation at all."""
+"""What sandboxed shells are measured against: bash as a user would start it, with no isolation at all."""
 
 import asyncio
 import os

@@ -146,7 +146,7 @@ class _Tracer:
         body = {"name": "echo", "input": {"text": "hello"}}
         _, answer = await self._connection.post("/echo/call", {"X-Session-ID": self._name}, body)
         if b"hello" not in answer:
-            raise RuntimeError(f"this is no answer of the echo tool: {answer!r}")
+            raise RuntimeError(f"expected an answer of the echo tool, got {answer!r}")
 
     async def call_mcp(self) -> None:
         """Make a `tools/call`."""

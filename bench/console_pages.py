@@ -36,9 +36,9 @@ from tests.postgres import running_postgres
 WRITTEN = 1_000
 COPIES = 100
 STEPS = 20
-LONG = 2_000
+LONG_EPISODE_STEPS = 2_000
 """Steps of the long episode."""
-LONG_ID = f"{10**9:032x}"
+LONG_EPISODE_ID = f"{10**9:032x}"
 TIMES = 10
 CONSOLES = 20
 TURNS = 60
@@ -56,8 +56,8 @@ PAGES: Sequence[tuple[str, str, float | None]] = (
     ("episodes with penalties", "/console/episodes?has=penalty", 300),
     ("episodes of a split", "/console/episodes?split=test", 300),
     ("runs", "/console/runs", 200),
-    ("long episode, first page", f"/console/episodes/{LONG_ID}", 300),
-    ("long episode, last page", f"/console/episodes/{LONG_ID}?step=2000", 300),
+    ("long episode, first page", f"/console/episodes/{LONG_EPISODE_ID}", 300),
+    ("long episode, last page", f"/console/episodes/{LONG_EPISODE_ID}?step=2000", 300),
     ("totals", "/_ors/episodes/totals", None),
     ("totals of a split", "/_ors/episodes/totals?split=test", None),
     ("by task", "/_ors/episodes/by-task?limit=100", None),
@@ -85,13 +85,13 @@ def fill(where: str) -> None:
 
 async def _write_long(where: str) -> None:
     store = await open_store(where, StoreOptions(durability=Durability.NONE))
-    await program.play(store, 10**9, LONG)
+    await program.play(store, 10**9, LONG_EPISODE_STEPS)
     await store.aclose()
 
 
 def multiply(connection: Connection) -> None:
     """Copy all episodes but the long one, with ids, tasks and times of their own."""
-    short = episodes.c.episode_id != LONG_ID
+    short = episodes.c.episode_id != LONG_EPISODE_ID
     size = connection.execute(select(func.max(episodes.c.key))).scalar_one()
     for copy in range(1, COPIES):
         start, name = copy * size, f"{copy:04x}"
@@ -125,7 +125,7 @@ def _copy(connection: Connection, table: Table, values: dict[str, object], where
 
 def _first(connection: Connection) -> int:
     """Return the last key of what was written and not copied."""
-    query = select(episodes.c.key).where(episodes.c.episode_id == LONG_ID)
+    query = select(episodes.c.key).where(episodes.c.episode_id == LONG_EPISODE_ID)
     return int(connection.execute(query).scalar_one())
 
 
@@ -216,7 +216,7 @@ def caller(server: servers.Server) -> Callable[[], Cost]:
 
 @contextmanager
 def watching(port: int, session: str) -> Iterator[None]:
-    """Keep the streams of open pages of a live episode, which somebody reads."""
+    """Keep the streams of open pages of a live episode, which browsers read."""
     connections: list[http.client.HTTPConnection] = []
     readers: list[threading.Thread] = []
     for _ in range(CONSOLES):

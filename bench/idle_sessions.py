@@ -1,4 +1,4 @@
-"""Sessions that nobody plays: the memory that one holds, and how many are made and ended per second."""
+"""Sessions that no client plays: the memory that one holds, and how many are made and ended per second."""
 
 import asyncio
 import statistics
@@ -71,17 +71,17 @@ def measure(sessions: int = 2_000, pairs: int = 1_280, rounds: int = 5) -> list[
         samples = {server: Samples() for server in (ours, openreward)}
         for server in samples:
             _make_and_end_sessions(server, pairs // 4)
-        held = {server: _kib_per_session(server, sessions) for server in samples}
+        kib = {server: _kib_per_session(server, sessions) for server in samples}
         for _ in range(rounds):
             for server, found in samples.items():
                 found.add(server, pairs)
-    return _rows(samples[ours], samples[openreward], held[ours], held[openreward], sessions)
+    return _rows(samples[ours], samples[openreward], kib[ours], kib[openreward], sessions)
 
 
-def _rows(ours: Samples, openreward: Samples, held: float, held_there: float, sessions: int) -> list[Row]:
+def _rows(ours: Samples, openreward: Samples, our_kib: float, their_kib: float, sessions: int) -> list[Row]:
     memory, turnover = Goal("ours", most=MAX_KIB), Goal("ratio", least=TARGET)
     return [
-        Row(f"idle session, of {sessions:,}", "KiB", held, held_there, servers.OPENREWARD, memory),
+        Row(f"idle session, of {sessions:,}", "KiB", our_kib, their_kib, servers.OPENREWARD, memory),
         Row("create + delete", "sessions/s", ours.rate, openreward.rate, servers.OPENREWARD, turnover),
         Row("create + delete", "µs CPU", ours.cost, openreward.cost, servers.OPENREWARD),
     ]

@@ -103,18 +103,25 @@ async def _measure_sessions(root: SandboxRoot, rounds: int) -> list[Row]:
         for number in range(CROWD):
             crowd.append(await backend.start(f"crowd-{number}", Limits(), root))
             await crowd[-1].exec("true")
-        held = (available - bare_shells.available_kib()) / CROWD / 1024
+        cached_mib = (available - bare_shells.available_kib()) / CROWD / 1024
         await asyncio.gather(*(sandbox.aclose() for sandbox in crowd))
         plain_crowd = []
         available = bare_shells.available_kib()
         for number in range(CROWD):
             plain_crowd.append(await backend.start(f"plain-{number}", Limits()))
             await plain_crowd[-1].exec("true")
-        plain_held = (available - bare_shells.available_kib()) / CROWD / 1024
+        plain_mib = (available - bare_shells.available_kib()) / CROWD / 1024
         await asyncio.gather(*(sandbox.aclose() for sandbox in plain_crowd))
         return [
             Row("start on a cached image, and true", "ms", ours, peer, "a plain session", START),
-            Row(f"memory of {CROWD} sessions on one image", "MiB each", held, plain_held, "plain ones", HELD),
+            Row(
+                f"memory of {CROWD} sessions on one image",
+                "MiB each",
+                cached_mib,
+                plain_mib,
+                "plain ones",
+                HELD,
+            ),
         ]
     finally:
         await chosen.aclose()

@@ -102,7 +102,7 @@ async def call_echo(
     body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
     _, content = await connection.post(path, sent, body)
     if b"hello" not in content:
-        raise RuntimeError(f"this is no answer of the echo tool: {content!r}")
+        raise RuntimeError(f"expected an answer of the echo tool, got {content!r}")
 
 
 async def _open_handshake(connection: client.Connection, path: str) -> dict[str, str]:

@@ -98,7 +98,7 @@ async def _one_answer(port: int, session_id: str) -> bytes:
     async with client.connected(port) as connection:
         _, answer = await connection.post(PATH, {"X-Session-ID": session_id}, json.loads(BODY))
     if b'"text":"hello"' not in answer.replace(b" ", b""):
-        raise RuntimeError(f"this is no answer of the echo tool: {answer!r}")
+        raise RuntimeError(f"expected an answer of the echo tool, got {answer!r}")
     return answer
 
 
@@ -127,7 +127,7 @@ def load(server: servers.Server, sessions: Path, seconds: int) -> dict[str, floa
         "-t1",
         f"-c{SESSIONS}",
         f"-d{seconds}s",
-        "--timeout=30s",  # where others want the core, two seconds are no failure
+        "--timeout=30s",  # where others want the core, two seconds are not a failure
         "-s",
         script,
         f"http://127.0.0.1:{server.port}",

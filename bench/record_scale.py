@@ -19,7 +19,8 @@ from bench.report import Goal, Row
 
 PROGRAM = servers.PROGRAMS / "record_scale.py"
 EPISODES = 10_000
-FEW = 1_000
+SMALL_RECORD_EPISODES = 1_000
+"""Episodes of the small record, to which the large one of `EPISODES` is compared."""
 STEPS = 20
 LIMIT = 900.0
 """Seconds that one process may take."""
@@ -83,13 +84,19 @@ def measure() -> list[Row]:
     """Write both records and read them in every way."""
     with tempfile.TemporaryDirectory() as place:
         few, many = f"{place}/few.db", f"{place}/many.db"
-        wrote_few, wrote_many = write(few, FEW), write(many, EPISODES)
+        wrote_few, wrote_many = write(few, SMALL_RECORD_EPISODES), write(many, EPISODES)
         rows = [_row("write", "steps/s", _rate(wrote_many), _rate(wrote_few))]
         for way, (small, large) in read_both(few, many, Path(place)).items():
             growth = Goal("ours", most=round(small.mib + GROWTH))
             rows += [
                 _row(way, "MiB, peak", large.mib, small.mib, growth),
-                _row(way, "CPU s", large.cpu, small.cpu, Goal("ratio", most=EPISODES / FEW * 1.25)),
+                _row(
+                    way,
+                    "CPU s",
+                    large.cpu,
+                    small.cpu,
+                    Goal("ratio", most=EPISODES / SMALL_RECORD_EPISODES * 1.25),
+                ),
             ]
     return rows
 
@@ -99,4 +106,6 @@ def _rate(took: Took) -> float:
 
 
 def _row(way: str, unit: str, ours: float, peer: float, goal: Goal | None = None) -> Row:
-    return Row(f"{way}, {EPISODES:,} episodes", unit, ours, peer, f"of {FEW:,} episodes", goal)
+    return Row(
+        f"{way}, {EPISODES:,} episodes", unit, ours, peer, f"of {SMALL_RECORD_EPISODES:,} episodes", goal
+    )

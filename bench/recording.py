@@ -198,8 +198,9 @@ async def _size_rows(candidates: Sequence[Candidate], empty: int) -> list[Row]:
         steps = await reader.steps(record.origin.episode_id, 0, 1000)
         await reader.aclose()
         written = statistics.mean(len(STEP.write(step)) + 1 for step in steps)
-        held = _held_bytes(candidate.where, empty)
-        rows.append(Row(f"{candidate.name}, a step", "bytes", held / totals.steps, written, "a line of JSON"))
+        stored_bytes = _held_bytes(candidate.where, empty)
+        per_step = stored_bytes / totals.steps
+        rows.append(Row(f"{candidate.name}, a step", "bytes", per_step, written, "a line of JSON"))
     return rows
 
 

@@ -45,7 +45,7 @@ FORKS = {"empty": (0, 0, 20.0), "200 x 4 kB": (200, 4_000, 28.0), "5,000 x 12 kB
 
 _ROUNDS = 5
 """Slices of a load; the peer is measured before each."""
-_MANY = 1_000
+_MIN_LARGE_FORK_FILES = 1_000
 """Files from which a fork is measured less often."""
 
 _numbers = count()
@@ -145,7 +145,7 @@ async def _cost(backend: Backend, seconds: float) -> list[Row]:
 async def _crowd(backend: Backend) -> list[Row]:
     available = bare_shells.available_kib()
     async with _several(backend, CROWD) as sandboxes:
-        held = (available - bare_shells.available_kib()) / CROWD / 1024
+        session_mib = (available - bare_shells.available_kib()) / CROWD / 1024
         kib = statistics.median(_proportional_kib(sandbox) for sandbox in sandboxes[::10])
         alone = [await _echo(sandbox, "echo hi") for sandbox in sandboxes for _ in range(3)]
         bare = [bare_shells.run_true() for _ in range(100)]
@@ -158,7 +158,7 @@ async def _crowd(backend: Backend) -> list[Row]:
             bare_mib = shell.kib() / 1024
     name = f"{CROWD} live sessions"
     return [
-        Row(f"idle session, of {CROWD}", "MiB", held, bare_mib, "bare bash, PSS", HELD),
+        Row(f"idle session, of {CROWD}", "MiB", session_mib, bare_mib, "bare bash, PSS", HELD),
         Row(f"idle session, of {CROWD}", "MiB of PSS", kib / 1024, bare_mib, "bare bash, PSS"),
         Row(f"echo, one of {name}", "ms at p99", _tail(alone), _tail(bare), BARE_TRUE),
         Row(f"echo, all of {name}", "ms at p99", _tail(together), _tail(peers), BARE_CROWD, CROWD_TAIL),
@@ -174,7 +174,7 @@ async def _forks(backend: Backend, rounds: int) -> list[Row]:
         assert (await sandbox.exec(fill)).exit_code == 0
         ours: list[float] = []
         bare: list[float] = []
-        for _ in range(rounds if files < _MANY else max(3, rounds // 5)):
+        for _ in range(rounds if files < _MIN_LARGE_FORK_FILES else max(3, rounds // 5)):
             began = time.perf_counter()
             fork = await sandbox.fork(f"bench-{next(_numbers)}")
             seen = await fork.exec("ls | wc -l; echo $value")

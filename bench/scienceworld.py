@@ -42,10 +42,10 @@ def measure(rounds: int = 3) -> list[Row]:
         ours.append(anyio.run(_ours))
     steps = 2 * len(_actions())
     rate, peer = (steps / statistics.median(one[0] for one in runs) for runs in (ours, bare))
-    held, held_bare = (statistics.median(one[1] for one in runs) / (1 << 20) for runs in (ours, bare))
+    memory_mib, bare_mib = (statistics.median(one[1] for one in runs) / (1 << 20) for runs in (ours, bare))
     return [
         Row("ScienceWorld, steps of one session", "steps/s", rate, peer, BARE, RATE),
-        Row("ScienceWorld, memory of a session's JVM", "MiB", held, held_bare, BARE),
+        Row("ScienceWorld, memory of a session's JVM", "MiB", memory_mib, bare_mib, BARE),
     ]
 
 
@@ -55,8 +55,10 @@ def _actions() -> list[str]:
 
 
 def _bare() -> tuple[float, int]:
-    given = json.dumps({"task": PLAYED, "actions": _actions()})
-    ran = subprocess.run([sys.executable, _PROGRAM], input=given, capture_output=True, text=True, check=True)
+    request = json.dumps({"task": PLAYED, "actions": _actions()})
+    ran = subprocess.run(
+        [sys.executable, _PROGRAM], input=request, capture_output=True, text=True, check=True
+    )
     result = json.loads(ran.stdout.splitlines()[-1])
     return result["seconds"], result["bytes"]
 

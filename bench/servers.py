@@ -82,7 +82,7 @@ def bare_mcp(port: int) -> list[str]:
 
 
 def free_port() -> int:
-    """Find a TCP port on loopback that nobody listens on."""
+    """Find a TCP port on loopback on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

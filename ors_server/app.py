@@ -103,7 +103,7 @@ class App:
             in_process: Given if only clients in this process call it.
 
         Raises:
-            SettingsError: If there are no environments, keys cannot be read, or anyone could be a trainer.
+            SettingsError: If there are no environments, keys cannot be read, or any caller is a trainer.
             EnvironmentDefinitionError: If two environments share a name.
         """
         if not definitions:
@@ -121,7 +121,7 @@ class App:
         offload.divide(settings.slot.hosts_of_machine)
         self._clock = clock or SystemClock()
         self.keyring = make_keyring(settings, self._clock)
-        self._given = store
+        self._external_store = store
         self._in_process = in_process
         self.on_shutdown: Callable[[], None] | None = None
         """Called when an admin stops the server, if set before it runs; must return at once."""
@@ -214,7 +214,7 @@ class App:
                 stack.push_async_callback(offload.aclose)
             spans.begin()
             self.sandboxes = await stack.enter_async_context(self._open_sandboxes())
-            store = self._given or await open_store(
+            store = self._external_store or await open_store(
                 settings.record, store_options(settings), clock=self._clock
             )
             stack.push_async_callback(store.aclose)
@@ -348,7 +348,7 @@ class App:
         self._pages |= dict.fromkeys(CARD_PATHS, card)
 
     def begin_to_stop(self) -> None:
-        """End the streams that continue for as long as somebody reads, before the server waits for them."""
+        """End the streams that continue for as long as a client reads, before the server waits for them."""
         if self._episodes is not None:
             self._episodes.stop()
         if self._console is not None:
@@ -501,8 +501,8 @@ def make_keyring(settings: Settings, clock: Clock | None = None) -> Keyring:
     )
     if keyring.is_open and not settings.is_loopback:
         raise SettingsError(
-            f"binding to {settings.host!r} would let everybody on the network be a trainer; "
-            "set ORS_API_KEYS or --api-keys-file, or bind to 127.0.0.1; or let everybody play, and no more, "
+            f"binding to {settings.host!r} would make every caller on the network a trainer; "
+            "set ORS_API_KEYS or --api-keys-file, or bind to 127.0.0.1; or let callers play, and no more, "
             "with --public"
         )
     return keyring

@@ -176,7 +176,7 @@ def control_api_page() -> str:
         NOTE,
         "",
         "Every route of the [control API](../control-api.md), from the OpenAPI document that a server gives",
-        "at `/_ors/openapi.json`. The role is the least one that may call the route: `anybody`, then",
+        "at `/_ors/openapi.json`. The role is the least one that may call the route: any caller, then",
         "`agent` (the session's own token), `trainer`, `admin`. Every failure is a [Problem](#problem).",
         "A field in brackets has a default.",
         "",
@@ -220,7 +220,7 @@ def openapi() -> dict[str, Any]:
 def route_row(route: str, operation: dict[str, Any]) -> str:
     """Render one route."""
     success = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
-    role = operation.get("x-role", "anybody") if operation["security"] else "anybody"
+    role = operation.get("x-role", "any caller") if operation["security"] else "any caller"
     return table_row(
         (
             f"`{route}`",

@@ -56,7 +56,7 @@ def page(data: dict[str, dict[str, Any]]) -> str:
 
 
 def _published_command(source: Source) -> str:
-    """Return the command that installs what a source needs, for somebody without a checkout."""
+    """Return the command that installs what a source needs, for a user without a checkout."""
     return source.install or f"pip install '{DISTRIBUTION}[{source.extra_name}]'"
 
 

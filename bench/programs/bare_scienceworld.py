@@ -13,15 +13,15 @@ from scienceworld import ScienceWorldEnv
 
 
 def main() -> None:
-    given = json.load(sys.stdin)
-    task, variation = given["task"]
+    request = json.load(sys.stdin)
+    task, variation = request["task"]
     env = ScienceWorldEnv("", envStepLimit=10_000)
     seconds = 0.0
     for _ in range(2):
         env.load(task, variation, "easy")
         env.reset()
         started = time.perf_counter()
-        for action in given["actions"]:
+        for action in request["actions"]:
             env.step(action)
         seconds += time.perf_counter() - started
     jvm = env._gateway.java_process  # noqa: SLF001  (it offers no other way)

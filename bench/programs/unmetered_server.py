@@ -1,4 +1,4 @@
-"""Serves as `ors-server` does, but counts nothing for `/metrics` and asks nobody whether a call has a span.
+"""Serves as `ors-server` does, but counts nothing for `/metrics` and does not ask whether a call has a span.
 
 Usage: [ARGUMENT...] of `ors-server`
 """

@@ -178,7 +178,7 @@ def _plan_by_copies(game: Any) -> list[int] | None:
             copy = deepcopy(position)
             _, reward, terminated, truncated, _ = copy.step(action)
             if terminated or truncated:
-                # A lost game is no step of a plan; the search continues with other actions.
+                # A lost game is not a step of a plan; the search continues with other actions.
                 if float(reward) > 0:
                     return [*path, action]
                 continue

@@ -173,8 +173,8 @@ def from_reasoning_gym(
     """Make an environment of a dataset of reasoning-gym; its tool is `submit(answer)`.
 
     A task is an index of the dataset: those of `train` come first, those of `test` after them. An index that
-    repeats an earlier question is no task, so that there may be fewer than requested; datasets that are slow
-    to compare are not compared if they have options or another seed. The dataset's own `score_answer` grades.
+    repeats an earlier question is not a task, so there may be fewer than requested; datasets that are slow to
+    compare are not compared if they have options or another seed. The dataset's own `score_answer` grades.
     It runs in a worker process with limits; an answer that it cannot read earns 0.
 
     Args:

@@ -76,7 +76,7 @@ def score_answer(dataset: str, options: str, index: int, problem: GeneratedProbl
         return Verdict(0.0, reason)
     try:
         return Verdict(float(_dataset(dataset, options).score_answer(answer, entry)))
-    # The worker's limits; they are reported as such and are no verdict on the answer.
+    # The worker's limits; they are reported as such and are not a verdict on the answer.
     except (MemoryError, RecursionError):
         raise
     except Exception as error:  # noqa: BLE001  (it reads what the agent wrote)

@@ -221,7 +221,7 @@ def _dominance(window: RunWindow) -> AlarmReading | None:
         return None
     name = max(means, key=lambda candidate: (means[candidate], candidate))
     share = means[name] / total
-    # A reward that outweighs rare penalties is what everybody wants; a penalty that outweighs it is not.
+    # A reward that outweighs rare penalties is what every author wants; a penalty that outweighs it is not.
     is_penalty = name != "reward"
     examples = _examples(sorted(window.recent, key=lambda episode: -abs(episode.components.get(name, 0.0))))
     return AlarmReading(
@@ -254,8 +254,8 @@ def _jump(window: RunWindow) -> AlarmReading | None:
     if min(len(before), len(now)) < limits.min_episodes:
         return None
     error = sqrt(pstdev(before) ** 2 / len(before) + pstdev(now) ** 2 / len(now))
-    moved = abs(fmean(now) - fmean(before))
-    value = 0.0 if moved == 0 else inf if error == 0 else moved / error
+    change = abs(fmean(now) - fmean(before))
+    value = 0.0 if change == 0 else inf if error == 0 else change / error
     note = f"mean return {fmean(before):.3g} before, {fmean(now):.3g} now"
     examples = _examples(reversed(window.graded))
     return AlarmReading(value, limits.jump, value > limits.jump, note=note, episodes=examples)

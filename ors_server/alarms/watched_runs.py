@@ -25,7 +25,7 @@ POLL_SECONDS = 10.0
 PAGE = 200
 """Episodes that are read at once."""
 MAX_RUNS = 32
-"""Runs whose alarms are kept up to date; the others are read again when somebody asks."""
+"""Runs whose alarms are kept up to date; the others are read again when a reader asks for them."""
 
 
 MAX_STEPS_READ = 5_000
@@ -144,7 +144,7 @@ class WatchedRun:
 
 
 class AlarmBook:
-    """The runs of a record that somebody asked about last, each with its alarms."""
+    """The runs of a record that readers asked for last, each with its alarms."""
 
     def __init__(self, reader: RecordReader) -> None:
         """Read nothing yet."""

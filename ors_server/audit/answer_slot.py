@@ -99,7 +99,7 @@ def find_slot(
     Args:
         golds: Each task's.
         schemas: JSON schemas of the tools' arguments, by tool.
-        ignored: Tools whose arguments are no answers, such as `bash`.
+        ignored: Tools whose arguments are not answers, such as `bash`.
     """
     # Positions count from the last call, as tasks need different numbers of steps before they answer.
     values: dict[tuple[str, Path], list[Any]] = {}

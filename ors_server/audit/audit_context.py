@@ -27,11 +27,12 @@ from ors_server.testing.environment_subject import spread
 SCREENED_TASKS = 6
 """Tasks on which a variant is tried first; the others only if it earned something."""
 SCREENED_IN_SANDBOX = 2
-FEW = 2
-"""Tasks on which each of many answers is tried, where an answer is right for every task or for none."""
+MANY_ANSWERS_TASKS = 2
+"""Tasks on which each of many answers is tried first, where one is right for every task or for none."""
 MAX_VARIANTS_IN_SANDBOX = 24
 """Variants of one policy that are tried where each session has a sandbox or a resource: the first ones."""
-_PROMISING = 0.1
+_MIN_PROMISING_SHARE = 0.1
+"""Share of the greatest return on the first tasks from which on a variant is tried on all."""
 _BATCH = 256
 _BATCH_IN_SANDBOX = 16
 """Plays after which the time is checked and progress is reported."""
@@ -220,7 +221,7 @@ class AuditContext:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether the greatest return is not known, so that a share of it is no proof."""
+        """Whether the greatest return is not known, so that a share of it is not proof."""
         return not self.has_gold and self.facts.return_range is None and self.facts.reward_range is None
 
     @property
@@ -248,7 +249,7 @@ class AuditContext:
 
     @property
     def open_slot(self) -> AnswerSlot | None:
-        """The slot, where its answers are no choices."""
+        """The slot, where its answers are not choices."""
         return None if self.slot is None or self.slot.choices else self.slot
 
     @property
@@ -341,7 +342,7 @@ class AuditContext:
         *,
         scale: Scale | None = None,
         chance: float | None = None,
-        few: int = SCREENED_TASKS,
+        screened_tasks: int = SCREENED_TASKS,
     ) -> list[VariantResult]:
         """Play variants of a policy on some tasks, and on all if they earned something there.
 
@@ -349,13 +350,13 @@ class AuditContext:
             message: The finding if a variant earned much; `{variant}` stands for its name.
             scale: On which returns are measured; `AuditContext.scale` by default.
             chance: The share that guessing earns; `AuditContext.chance` by default.
-            few: On how many tasks each variant is tried first.
+            screened_tasks: On how many tasks each variant is tried first.
         """
         chosen = self.scale if scale is None else scale
         # Without a scale a share means nothing; `AuditPolicy.check` tells why.
         if not chosen.is_usable:
             return []
-        first = self._spread(min(few, SCREENED_IN_SANDBOX) if self.is_costly else few)
+        first = self._spread(min(screened_tasks, SCREENED_IN_SANDBOX) if self.is_costly else screened_tasks)
         if self.is_costly:
             variants = dict(islice(variants.items(), MAX_VARIANTS_IN_SANDBOX))
         # A variant that earns nothing on the first tasks rarely earns anything on the others: leaving those
@@ -364,11 +365,12 @@ class AuditContext:
         promising = {
             name: calls_of
             for name, calls_of in variants.items()
-            if screened[name] and max(chosen.share(mean(list(screened[name].values()))), 0.0) >= _PROMISING
+            if screened[name]
+            and max(chosen.share(mean(list(screened[name].values()))), 0.0) >= _MIN_PROMISING_SHARE
         }
         whole = await self._totals(promising, self.tasks)
         guess = self.chance if chance is None else chance
-        warn_at = HOSTILE_WARN_SHARE if few == FEW else WARN_SHARE
+        warn_at = HOSTILE_WARN_SHARE if screened_tasks == MANY_ANSWERS_TASKS else WARN_SHARE
         # Against an assumed maximum, a share proves nothing.
         worst = AuditVerdict.WARN if self.is_assumed else AuditVerdict.FAIL
         results: list[VariantResult] = []

@@ -27,9 +27,9 @@ from ors_server.model.printable import clean
 
 _VOID = frozenset({"meta", "link", "input", "br"})
 """Elements without an end tag."""
-_FOLDED = 400
+_MAX_UNFOLDED_CHARACTERS = 400
 """Characters of an argument above which it is folded."""
-_BEGIN = 80
+_MAX_FOLDED_CHARACTERS = 80
 """Characters of a folded text that are shown."""
 
 
@@ -109,9 +109,9 @@ def _call(call: TranscriptCall) -> Iterator[Markup]:
 
 def _argument(name: str, value: Any) -> Markup:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    if len(text) <= _FOLDED:
+    if len(text) <= _MAX_UNFOLDED_CHARACTERS:
         return _element("div", _element("span", f"{name}:", class_="soft"), parts.preformatted(text))
-    begin = " ".join(text[:_BEGIN].split())
+    begin = " ".join(text[:_MAX_FOLDED_CHARACTERS].split())
     summary = _element("summary", f"{name}: {len(text):,} characters, beginning with {begin}…")
     return _element("details", summary, parts.preformatted(text))
 
@@ -124,7 +124,7 @@ _WORDS = {
 }
 """What a verdict is called on the page, and the style of its badge."""
 
-_NOTE = 120
+_MAX_CELL_CHARACTERS = 120
 """Maximum number of characters of a cell."""
 
 
@@ -190,8 +190,8 @@ def _waivers(waived: Sequence[ClassReport]) -> list[Markup]:
 
 
 def _verdicts(report: AuditReport) -> list[Markup]:
-    counted = [class_report.verdict for class_report in report.classes if not class_report.is_waived]
-    passed, untried = counted.count(AuditVerdict.PASS), counted.count(AuditVerdict.NOT_JUDGED)
+    verdicts = [class_report.verdict for class_report in report.classes if not class_report.is_waived]
+    passed, untried = verdicts.count(AuditVerdict.PASS), verdicts.count(AuditVerdict.NOT_JUDGED)
     full = "unknown" if report.gold_return is None else number(report.gold_return)
     failed = len(report.failed)
     tiles = _element(
@@ -226,10 +226,13 @@ def _verdicts(report: AuditReport) -> list[Markup]:
 
 def _note(report: ClassReport) -> str:
     if report.is_waived:
-        return _short(f"waived: {report.reason}", _NOTE)
+        return _short(f"waived: {report.reason}", _MAX_CELL_CHARACTERS)
     first = report.findings[0].message if report.findings else ""
     also = f" (by the same calls as {report.cause})" if report.cause else ""
-    return _short(report.reason if report.verdict is AuditVerdict.NOT_JUDGED else first, _NOTE) + also
+    return (
+        _short(report.reason if report.verdict is AuditVerdict.NOT_JUDGED else first, _MAX_CELL_CHARACTERS)
+        + also
+    )
 
 
 def _badges(report: ClassReport) -> list[Markup]:
@@ -274,7 +277,7 @@ def _score_row(report: ClassReport, score: PolicyScore) -> list[Markup]:
     bounds = f"{percent(score.low or 0.0)} to {percent(score.high or 0.0)}" if is_bounded else NOTHING
     return [
         _element("td", report.id),
-        _element("td", _short(score.variant, _NOTE), class_="text"),
+        _element("td", _short(score.variant, _MAX_CELL_CHARACTERS), class_="text"),
         _element("td", _element("span", words, class_=f"badge {style}".strip())),
         _element("td", number(score.mean), class_="number"),
         _element("td", NOTHING if score.share is None else percent(score.share), class_="number"),

@@ -215,7 +215,7 @@ class AuditedServer(ABC):
 
 
 class RemoteServer(AuditedServer):
-    """A server that somebody else runs; nothing is known of its code."""
+    """A remote server; nothing is known of its code."""
 
     def __init__(self, reference: str, name: str | None, target: Target) -> None:
         super().__init__(reference, name)

@@ -46,7 +46,7 @@ from ors_server.evaluation.intervals import wilson
 from ors_server.model.errors import OrsServerError
 
 MAX_ROUNDS = 6
-SHORT = 3
+MAX_WHOLE_CHARACTERS = 3
 """Characters of a text that is not made shorter."""
 
 
@@ -62,7 +62,7 @@ async def minimise(
 
     Args:
         least: The return that it must earn.
-        is_dishonest: Whether a play still is no right answer.
+        is_dishonest: Whether a play still is not a right answer.
         keeps_texts: Whether only whole calls may be left out, because their texts make the finding.
     """
     best = plan
@@ -97,7 +97,7 @@ def _shorter(plan: CallPlan, *, keeps_texts: bool) -> list[CallPlan]:
             shortened += [calls[:at] + calls[at + size :] for at in range(0, len(calls), size)]
     for at, (tool, arguments) in () if keeps_texts else enumerate(calls[:5]):
         for path, value in leaves(arguments):
-            if isinstance(value, str) and len(value) > SHORT:
+            if isinstance(value, str) and len(value) > MAX_WHOLE_CHARACTERS:
                 for text in _pieces(value):
                     changed: Any = with_value(arguments, path, text)
                     shortened.append((*calls[:at], (tool, changed), *calls[at + 1 :]))
@@ -244,9 +244,10 @@ class TimeBudget:
             raise BudgetOverError
 
 
-SHOWN_SCORES = 5
+MAX_SHOWN_SCORES = 5
 """Variants of each policy that a report names."""
-SHOWN_FINDINGS = 3
+MAX_SHOWN_FINDINGS = 3
+"""Findings of a policy that are made shorter, and killed plays that a report names."""
 OUT_OF_TIME = "the audit's time was over"
 MAX_OVERRUN = 1.5
 """Part of its share of the time after which a policy is cancelled."""
@@ -351,7 +352,7 @@ async def _audit(
     # Findings in the source need no play, so that an audit without time still has them.
     killed = [
         f"task {plan.index}: the process hung or ended at {plan.calls[-1:]!s:.200}"
-        for plan in player.killed[:SHOWN_FINDINGS]
+        for plan in player.killed[:MAX_SHOWN_FINDINGS]
     ]
     return AuditReport(
         environment=facts.name,
@@ -472,7 +473,7 @@ async def _findings(
         )
     )
     findings: list[AuditFinding] = []
-    for rank, result in enumerate(flagged[:SHOWN_FINDINGS]):
+    for rank, result in enumerate(flagged[:MAX_SHOWN_FINDINGS]):
         play = result.play
         # Only the first finding is made shorter, because each round of that costs up to 40 plays.
         if play is not None and rank == 0 and result.share is not None and result.earned is not None:
@@ -537,11 +538,11 @@ def _scores(results: Sequence[VariantResult]) -> list[PolicyScore]:
             -(result.share if result.share is not None else -9e9),
         ),
     )
-    return [_score(result) for result in ranked[:SHOWN_SCORES]]
+    return [_score(result) for result in ranked[:MAX_SHOWN_SCORES]]
 
 
 def _score(result: VariantResult) -> PolicyScore:
-    # A share outside of [0, 1] is no proportion, so that it has no Wilson interval.
+    # A share outside of [0, 1] is not a proportion, so that it has no Wilson interval.
     bounded = result.share is not None and 0.0 <= result.share <= 1.0 and result.tasks > 0
     interval = wilson(result.share, result.tasks) if bounded and result.share is not None else None
     return PolicyScore(

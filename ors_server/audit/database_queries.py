@@ -52,7 +52,7 @@ def query_tools(context: AuditContext) -> list[QueryTool]:
     """Return the tools that take a query: by the name of an argument and by their descriptions."""
     tools: list[QueryTool] = []
     for tool in context.tools.values():
-        # The tool that takes the answer is no way to read the database, even where its argument is called
+        # The tool that takes the answer is not a way to read the database, even where its argument is called
         # `query`.
         if context.slot is not None and tool.name == context.slot.tool:
             continue

@@ -37,7 +37,7 @@ _ROWS = (
     (
         "A constant answer pays",
         "Does one answer, the same for every task, earn more than chance?",
-        "Balance the answers of the tasks, and refuse what is no answer.",
+        "Balance the answers of the tasks, and refuse what is not an answer.",
     ),
     (
         "A fragment of the answer pays",

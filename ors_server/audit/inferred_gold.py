@@ -10,7 +10,7 @@ from typing import Any
 
 from ors_server.audit.answer_slot import AnswerSlot, Path, leaves, value_at
 from ors_server.audit.audit_context import AuditContext, AuditedTask
-from ors_server.audit.judgement import ASSUMED, mean
+from ors_server.audit.judgement import ASSUMED_MAX_RETURN, mean
 from ors_server.audit.plays import Call, PlayResult
 from ors_server.model.wire import ToolSpec
 from ors_server.testing.environment_subject import spread
@@ -42,11 +42,11 @@ WRAPPINGS = (
 MAX_FIELDS = 5
 MAX_TOOLS = 3
 TRIED_TASKS = 6
-NEARLY_ALL = 0.8
+MIN_PAID_SHARE = 0.8
 """Share of the tasks on which a field must earn at least half of what it earns at best."""
 MIN_GAIN = 0.25
 """Minimum advantage over another task's field, as a share of the declared maximum, where its name says so."""
-SURE_GAIN = 0.9
+MIN_UNNAMED_GAIN = 0.9
 """The same where only the rewards say that a field is the answer."""
 
 
@@ -85,7 +85,7 @@ async def infer_gold(context: AuditContext, answering: Sequence[ToolSpec]) -> An
         if gain > gained + 1e-9:
             best, gained = field, gain
         # A sure field ends the search: each field costs a dozen plays.
-        if gained >= SURE_GAIN:
+        if gained >= MIN_UNNAMED_GAIN:
             break
     return best
 
@@ -145,12 +145,12 @@ async def _gain(context: AuditContext, field: AnswerField, tasks: Sequence[Audit
     wrong = await context.player.play([task.play(calls, seed=context.seed) for task, _, calls in pairs])
     right = await context.player.play([task.play(calls, seed=context.seed) for task, calls, _ in pairs])
     best = max(played.total for played in right)
-    if mean([float(_is_paid(played, best)) for played in right]) < NEARLY_ALL:
+    if mean([float(_is_paid(played, best)) for played in right]) < MIN_PAID_SHARE:
         return 0.0
     declared = context.facts.return_range or context.facts.reward_range
-    full = declared[1] if declared is not None and declared[1] > 0 else max(best, ASSUMED)
+    full = declared[1] if declared is not None and declared[1] > 0 else max(best, ASSUMED_MAX_RETURN)
     gain = (mean([played.total for played in right]) - mean([played.total for played in wrong])) / full
-    return gain if gain >= (MIN_GAIN if _is_named(field.path) else SURE_GAIN) else 0.0
+    return gain if gain >= (MIN_GAIN if _is_named(field.path) else MIN_UNNAMED_GAIN) else 0.0
 
 
 def _is_paid(played: PlayResult, best: float) -> bool:

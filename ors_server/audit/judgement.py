@@ -18,9 +18,10 @@ HOSTILE_WARN_SHARE = 0.4
 """The same for one of many hostile answers: some earn a part by accident, such as for their first letter."""
 MIN_TASKS = 5
 """With fewer tasks, one answer may be right for all of them by accident."""
-ASSUMED = 1.0
+ASSUMED_MAX_RETURN = 1.0
 """The greatest return, where neither gold actions nor the class state it, as for a foreign server."""
-_TINY = 1e-9
+_TOLERANCE = 1e-9
+"""Difference of two returns that may come from rounding."""
 
 
 class AuditVerdict(StrEnum):
@@ -50,7 +51,7 @@ class Scale:
     @property
     def is_usable(self) -> bool:
         """Whether the gold actions earn more than the zero point."""
-        return self.full - self.zero > _TINY
+        return self.full - self.zero > _TOLERANCE
 
     def share(self, earned: float) -> float:
         """Normalise a return by the gold return."""
@@ -66,9 +67,9 @@ def judge_share(share: float, chance: float = 0.0, warn_at: float = WARN_SHARE) 
     """
     # Guessing earns its share honestly: a class fails only clearly above it.
     limit = max(FAIL_SHARE, chance + CHANCE_MARGIN)
-    if share >= limit - _TINY:
+    if share >= limit - _TOLERANCE:
         return AuditVerdict.FAIL
-    if share >= max(warn_at, chance + CHANCE_MARGIN / 2) - _TINY:
+    if share >= max(warn_at, chance + CHANCE_MARGIN / 2) - _TOLERANCE:
         return AuditVerdict.WARN
     return AuditVerdict.PASS
 
@@ -80,7 +81,7 @@ def mean(values: Sequence[float]) -> float:
 
 def is_same(first: float, second: float) -> bool:
     """Return whether two returns are equal except for rounding."""
-    return math.isclose(first, second, rel_tol=1e-9, abs_tol=_TINY)
+    return math.isclose(first, second, rel_tol=1e-9, abs_tol=_TOLERANCE)
 
 
 def chance_of(declared: float | None, choices: int, distinct: int, tasks: int) -> float:
@@ -90,7 +91,7 @@ def chance_of(declared: float | None, choices: int, distinct: int, tasks: int) -
         declared: What the environment says.
         choices: Number of values that the tool's schema allows; 0 if it names none.
         distinct: Number of different gold answers; 0 if they are not known.
-        tasks: Number of tasks. Where all have the same answer, that is no chance but a flaw.
+        tasks: Number of tasks. Where all have the same answer, that is not chance but a flaw.
     """
     if declared is not None:
         return declared

@@ -25,7 +25,7 @@ PLAY_SECONDS = 60.0
 """Seconds that one play may take on a server elsewhere."""
 BUSY_PLAY_SECONDS = 600.0
 """The same in the audit's own process, where stalls end long before: a busy machine may need that long."""
-KEPT_CHARACTERS = 20_000
+MAX_KEPT_CHARACTERS = 20_000
 """Characters that are kept of a prompt or of a call's text."""
 CONCURRENT_SESSIONS = 8
 """Sessions that are played at the same time."""
@@ -180,7 +180,7 @@ async def play(target: Target, plan: CallPlan, seconds: float = PLAY_SECONDS) ->
         blame=None if failure is None else failure[1],
         refused=tuple(taken.refused),
         # Texts go through the journal and the worker's channel, both of which have limits.
-        texts=tuple(text[:KEPT_CHARACTERS] for text in taken.texts),
+        texts=tuple(text[:MAX_KEPT_CHARACTERS] for text in taken.texts),
     )
 
 

@@ -8,7 +8,7 @@ from ors_server.audit.audit_context import AuditContext, AuditedTask, AuditPlaye
 from ors_server.audit.audited_server import AuditedServer, AuditError
 from ors_server.audit.file_tools import find_file_tool
 from ors_server.audit.inferred_gold import infer_gold, with_gold
-from ors_server.audit.judgement import ASSUMED, Scale, mean
+from ors_server.audit.judgement import ASSUMED_MAX_RETURN, Scale, mean
 from ors_server.audit.plays import Call, PlayResult
 from ors_server.model.wire import JSONObject, ToolSpec
 from ors_server.testing.environment_subject import spread
@@ -18,7 +18,7 @@ TASKS = 30
 TASKS_IN_SANDBOX = 10
 """The same with a sandbox or a resource."""
 COMMAND_ARGUMENTS = frozenset({"command", "cmd", "code", "file_text", "patch", "input", "script"})
-"""Arguments of tools that work on files or run programs: what they hold is no answer by itself."""
+"""Arguments of tools that work on files or run programs: what they hold is not an answer by itself."""
 _ANSWERING = ("submit", "answer", "final", "finish", "guess", "respond", "reply", "solve")
 """Words in the names of tools that take answers, the likeliest first."""
 
@@ -131,7 +131,7 @@ def _rank(name: str) -> int:
 
 
 def is_workshop_tool(context: AuditContext, tool: ToolSpec) -> bool:
-    """Return whether a tool runs programs or works on files, so that its arguments are no answers."""
+    """Return whether a tool runs programs or works on files, so that its arguments are not answers."""
     # A toolset's tools work on files and run programs, except `submit`, which takes the answer.
     if tool.name in context.facts.toolset_tools:
         return tool.name != "submit"
@@ -146,7 +146,7 @@ def _scale(context: AuditContext, wrong: float | None) -> Scale:
     declared = context.facts.return_range or context.facts.reward_range
     least = None if declared is None else declared[0]
     full = _mean_return(list(context.oracle.values()))
-    top = ASSUMED if declared is None else declared[1]
+    top = ASSUMED_MAX_RETURN if declared is None else declared[1]
     if full is None:
         # Without gold actions, the declared or assumed maximum counts as full.
         return Scale(max(0.0, least or 0.0), top)

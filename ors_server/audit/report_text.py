@@ -19,9 +19,9 @@ from ors_server.audit.report import (
     TranscriptCall,
 )
 
-SHOWN_CHARACTERS = 160
+MAX_SHOWN_CHARACTERS = 160
 """Characters of one argument that are shown."""
-SHOWN_CALLS = 12
+MAX_SHOWN_CALLS = 12
 """Calls of one transcript that are shown."""
 _WORDS = {
     AuditVerdict.FAIL: "FAIL",
@@ -116,7 +116,7 @@ def reward_line(reward: LibraryReward) -> str:
 
 def call_lines(transcript: AuditTranscript) -> list[str]:
     """Return the calls of a transcript, one line each; the last line counts those that are left out."""
-    lines = [call_line(call) for call in transcript.calls[:SHOWN_CALLS]]
+    lines = [call_line(call) for call in transcript.calls[:MAX_SHOWN_CALLS]]
     missing = len(transcript.calls) - len(lines)
     return [*lines, f"... {missing} more calls"] if missing else lines
 
@@ -129,8 +129,8 @@ def call_line(call: TranscriptCall) -> str:
 
 def _value(value: Any) -> str:
     text = json.dumps(value, default=str)
-    missing = len(text) - SHOWN_CHARACTERS
-    return text if missing <= 0 else f"{text[:SHOWN_CHARACTERS]}... ({missing} more characters)"
+    missing = len(text) - MAX_SHOWN_CHARACTERS
+    return text if missing <= 0 else f"{text[:MAX_SHOWN_CHARACTERS]}... ({missing} more characters)"
 
 
 def _earned(report: AuditReport, transcript: AuditTranscript) -> str:

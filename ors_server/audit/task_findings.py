@@ -19,7 +19,7 @@ CLASSES = frozenset({LEAKS, CONTRADICTIONS})
 def task_texts(survey: TaskSurvey) -> dict[str, str]:
     """Return the findings as text by class id, without the classes that have no finding.
 
-    Repeats within a split are no hole: their text has the key `""`.
+    Repeats within a split are not holes: their text has the key `""`.
     """
     texts = {LEAKS: survey.leak_text, CONTRADICTIONS: survey.contradiction_text, "": survey.repeat_text}
     return {name: text for name, text in texts.items() if text}

@@ -74,7 +74,7 @@ def _folder_of(reference: str | type) -> Path | None:
         return declaration.parent
     target = installed_environments().get(reference, reference)
     location, colon, name = target.rpartition(":")
-    # On Windows-like paths or URLs, a colon is no separator of a class.
+    # On Windows-like paths or URLs, a colon is not a separator of a class.
     if not colon or not name.isidentifier():
         location = target
     path = Path(location)

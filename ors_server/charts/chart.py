@@ -20,7 +20,7 @@ DASHES: tuple[str | list[int], ...] = ("solid", [7, 3], [2, 3], [8, 3, 2, 3])
 """Of lines in order, so that colour is not all that tells them apart."""
 _STEPS = (1, 2, 2.5, 5, 10)
 _TICKS = 5
-_TINY = 1e-300
+_MIN_RANGE = 1e-300
 """Narrower ranges are points."""
 
 
@@ -161,7 +161,7 @@ def cloud(points: Sequence[tuple[float, float]], ink: str) -> Options:
 
 def ticks(low: float, high: float, count: int = _TICKS) -> list[float]:
     """Return about `count` round numbers in a range."""
-    if high - low <= max(_TINY, 1e-12 * max(abs(low), abs(high))):
+    if high - low <= max(_MIN_RANGE, 1e-12 * max(abs(low), abs(high))):
         return [low]
     rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))

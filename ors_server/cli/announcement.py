@@ -46,7 +46,7 @@ class Announcement:
     has_console: bool = True
     """Whether the pages for browsers are served."""
     is_public: bool = False
-    """Whether anyone may play without a key."""
+    """Whether every caller may play without a key."""
     activation: str = ""
     """What a shell needs so that it finds the command `ors-server`; empty if it does."""
 
@@ -121,7 +121,7 @@ def lines_of(announcement: Announcement) -> list[str]:
     mcp_server: dict[str, Any] = {"type": "http", "url": f"{url}/mcp"}
     if announcement.has_keys and not announcement.is_public:
         mcp_server["headers"] = {"X-API-Key": "YOUR-KEY"}
-    note = ["", "Public: anyone who reaches the server may play, and needs no key."]
+    note = ["", "Public: every caller who reaches the server may play, without a key."]
     return [
         "Doors",
         f"  ORS      {url}",
@@ -153,12 +153,12 @@ def _isolation(sandbox: Sandboxes) -> list[str]:
     if sandbox.report is None:
         return ["", "Sandbox", f"  none: {sandbox.refusal}", "  Environments that need one cannot be played."]
     report = sandbox.report
-    held = (f"{resource} ({means})" for resource, means in report.isolated.items())
+    isolated = (f"{resource} ({means})" for resource, means in report.isolated.items())
     return [
         "",
         "Sandbox",
         f"  {report.backend}, level {int(report.strength)} of {int(max(Strength))}",
-        f"  isolates {', '.join(held) or 'nothing'}",
+        f"  isolates {', '.join(isolated) or 'nothing'}",
         *(f"  not held: {gap}" for gap in report.gaps),
     ]
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 GOLD = "gold_actions"
 GOLD_TASKS = 100
 """Tasks of each split whose gold actions are read."""
-_SHOWN_DIGITS = 12
+_ID_DIGITS = 12
+"""Characters of an episode's id that a finding shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +143,7 @@ def _show(report: "RecordedReport") -> None:
     if report.findings:
         table = make_table("verdict", "kind", "class", "share", "what the episodes show", left=5)
         for finding in report.findings:
-            ids = ", ".join(episode_id[:_SHOWN_DIGITS] for episode_id in finding.episode_ids[:3])
+            ids = ", ".join(episode_id[:_ID_DIGITS] for episode_id in finding.episode_ids[:3])
             shown = f"{clean_line(finding.message)}\n{ids}\n{finding.command}"
             kind = finding.kind.value.replace("_", " ")
             share = f"{100 * finding.share:.0f} %"

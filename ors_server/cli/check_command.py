@@ -240,7 +240,7 @@ def _line(row: Row) -> str:
 def _conclude(rows: list[Row], options: CheckOptions) -> None:
     unknown = set(options.only or ()) - {row["id"].split()[-1] for row in rows}
     if unknown:
-        raise MisuseError(f"there is no check with the id {', '.join(sorted(unknown))}")
+        raise MisuseError(f"unknown check {', '.join(sorted(unknown))}; without --only, check lists the ids")
     failed = [row for row in rows if row["outcome"] == "fail" and row["level"] == "MUST"]
     if options.json:
         say_json({"conformant": not failed, "verdicts": rows})

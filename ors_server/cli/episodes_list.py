@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 OWN_COLUMNS = ("agent", "run")
 """Labels that have a column of their own: `eval` sets them."""
-WIDE = 120
+MIN_WIDE_COLUMNS = 120
 """Columns of a terminal from which on labels have their own columns; else they are below the task."""
-SHOWN_DIGITS = 8
+ID_DIGITS = 8
 """Digits of an id in a table."""
 
 
@@ -86,7 +86,7 @@ def show_return(summary: "EpisodeSummary") -> str:
 def show_task(entry: "EpisodeEntry") -> str:
     """Write which task an episode plays, on one line: its environment, and its place or its hash."""
     is_placed = entry.split is not None and entry.index is not None
-    task = f"{entry.split}/{entry.index}" if is_placed else entry.task_hash[:SHOWN_DIGITS]
+    task = f"{entry.split}/{entry.index}" if is_placed else entry.task_hash[:ID_DIGITS]
     return clean_line(f"{entry.environment} {task}")
 
 
@@ -110,7 +110,7 @@ def _print_table(entries: "Sequence[EpisodeEntry]") -> None:
     console = make_console()
     own = [name for name in OWN_COLUMNS if any(name in entry.labels for entry in entries)]
     has_more = any(show_labels(entry, OWN_COLUMNS) for entry in entries)
-    is_wide = console.width >= WIDE
+    is_wide = console.width >= MIN_WIDE_COLUMNS
     columns = [*own, *(["labels"] if has_more else [])] if is_wide else []
     table = make_table()
     table.add_column("id", no_wrap=True)
@@ -126,7 +126,7 @@ def _print_table(entries: "Sequence[EpisodeEntry]") -> None:
         labels["labels"] = show_labels(entry, OWN_COLUMNS)
         below = [show_labels(entry)] if not is_wide and entry.labels else []
         cells = (
-            entry.episode_id[:SHOWN_DIGITS],
+            entry.episode_id[:ID_DIGITS],
             "\n".join([show_task(entry), *below]),
             show_state(entry),
             str(entry.episode.steps),

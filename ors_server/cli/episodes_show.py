@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ors_server.store.base import RecordReader
 
 
-MOST = 10
+MAX_NAMED_CASES = 10
 """Failed cases that are named without `--full`."""
 
 
@@ -33,9 +33,9 @@ def reasons_of(metadata: Mapping[str, Any]) -> Iterator[str]:
     failed = _mapping(metadata.get("failed_cases")) | _mapping(extras.get("failed"))
     stated = [f"failed {name}: {why}" for name, why in failed.items()]
     stated += [f"fault: {fault}" for fault in _items(metadata.get("faults"))]
-    yield from stated[:MOST]
-    if len(stated) > MOST:
-        yield f"and {len(stated) - MOST} more; --full shows all of them"
+    yield from stated[:MAX_NAMED_CASES]
+    if len(stated) > MAX_NAMED_CASES:
+        yield f"and {len(stated) - MAX_NAMED_CASES} more; --full shows all of them"
 
 
 def describe_reward(output: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ors_server.cli.command_output import say
-from ors_server.cli.episodes_list import SHOWN_DIGITS, show_labels, show_return, show_state, show_task
+from ors_server.cli.episodes_list import ID_DIGITS, show_labels, show_return, show_state, show_task
 from ors_server.cli.episodes_show import print_lines, show_paid, show_time, step_lines, summary_lines
 from ors_server.cli.episodes_source import follow_steps, list_entries
 from ors_server.model.errors import EpisodeNotFoundError
@@ -28,7 +28,7 @@ PAUSE = 0.5
 """Seconds between two polls of all episodes."""
 BATCH = 100
 """Steps that are in memory at once."""
-SHOWN_ARGUMENTS = 60
+MAX_ARGUMENT_CHARACTERS = 60
 """Maximum number of characters of a step's arguments on its line."""
 
 
@@ -164,7 +164,7 @@ class EpisodeWatch:
 def event_line(event: TailEvent) -> str:
     """Describe an event on one line."""
     entry, step = event.entry, event.step
-    name = f"{entry.episode_id[:SHOWN_DIGITS]} {show_task(entry)}"
+    name = f"{entry.episode_id[:ID_DIGITS]} {show_task(entry)}"
     if event.summary is not None:
         paid = f"return {show_return(event.summary)}"
         return f"{'':24}  {name}  closed, {show_state(entry)}, {event.summary.steps} steps, {paid}"
@@ -172,8 +172,8 @@ def event_line(event: TailEvent) -> str:
         labels = show_labels(entry)
         return f"{show_time(entry.created_at)}  {name}  opened{f'  {labels}' if labels else ''}"
     arguments = clean_line(json.dumps(step.arguments, ensure_ascii=False))
-    if len(arguments) > SHOWN_ARGUMENTS:
-        arguments = f"{arguments[:SHOWN_ARGUMENTS]}..."
+    if len(arguments) > MAX_ARGUMENT_CHARACTERS:
+        arguments = f"{arguments[:MAX_ARGUMENT_CHARACTERS]}..."
     return (
         f"{show_time(step.started_at)}  {name}  step {step.number} {clean_line(step.tool)} "
         f"{step.status.value}, {show_paid(step)}  {arguments}"

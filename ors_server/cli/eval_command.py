@@ -309,7 +309,8 @@ def _store_of(options: EvalOptions) -> str:
         return wanted  # a URL may have the password, which is not kept
     if options.store is not None:
         raise MisuseError(
-            f"the run's episodes are in {kept}, not in {options.store}: leave --store out, or name that one"
+            f"expected --store {kept}, which has the run's episodes, got {options.store}: correct it or "
+            "leave it out"
         )
     return kept
 

@@ -156,7 +156,7 @@ def _with_entry(text: str, options: McpInstallOptions, entry: dict[str, Any], pa
         decoded: object = json.loads(text) if text.strip() else {}
     except ValueError as error:
         raise CommandError(
-            f"{path} is no plain JSON ({error}); add what --print shows to it by hand"
+            f"{path} is not plain JSON ({error}); add what --print shows to it by hand"
         ) from error
     servers_key = "servers" if options.host is McpHost.VSCODE else "mcpServers"
     settings = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else None

@@ -263,8 +263,8 @@ class Player:
 
     def _unknown(self, name: str) -> str:
         near = difflib.get_close_matches(name, self._schemas, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"the tools are {', '.join(self._schemas)}."
-        return f"there is no tool {clean_line(name)!r}; {hint} Nothing was called."
+        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(self._schemas)}."
+        return f"unknown tool {clean_line(name)!r}; {hint} Nothing was called."
 
     def _ask_for_arguments(self, schema: dict[str, Any]) -> dict[str, Any]:
         arguments: dict[str, Any] = {}

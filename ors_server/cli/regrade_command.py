@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from ors_server.replaying.regrading import Regraded
 
-MAX_SHOWN = 10
+MAX_SHOWN_CHANGES = 10
 """Largest changes that are shown."""
 MAX_REASONS = 5
 """Reasons of episodes without a judgement that are shown."""
-SAME = 1e-9
+ROUNDING_ERROR = 1e-9
 """Differences up to this are rounding, and count as none."""
-_WIDE = 200
+_MAX_REASON_CHARACTERS = 200
 """Characters of a reason that are shown."""
 _DIGITS = 12
 """Digits of an id that are shown."""
@@ -218,12 +218,12 @@ class RegradeSummary:
         self.before.add(paid)
         self.after.add(new)
         self.correlation.add(paid, new)
-        if abs(difference) <= SAME:
+        if abs(difference) <= ROUNDING_ERROR:
             return
         self.more += difference > 0
         self.less += difference < 0
         entry = (abs(difference), -self.episodes, regraded)  # of equal ones, the earlier
-        if len(self._largest) < MAX_SHOWN:
+        if len(self._largest) < MAX_SHOWN_CHANGES:
             heapq.heappush(self._largest, entry)
         else:
             heapq.heappushpop(self._largest, entry)
@@ -232,4 +232,6 @@ class RegradeSummary:
         self.unjudged += 1
         if len(self.reasons) < MAX_REASONS:
             name = regraded.origin.episode_id[:_DIGITS]
-            self.reasons.append(f"{name}, {regraded.result.status.value}: {regraded.result.reason}"[:_WIDE])
+            self.reasons.append(
+                f"{name}, {regraded.result.status.value}: {regraded.result.reason}"[:_MAX_REASON_CHARACTERS]
+            )

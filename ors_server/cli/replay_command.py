@@ -107,7 +107,7 @@ def read_secret(text: str) -> tuple[str, str]:
             "can see a secret on the command line."
         )
     if variable not in os.environ:
-        raise typer.BadParameter(f"--secret {name}: there is no environment variable {variable!r}.")
+        raise typer.BadParameter(f"--secret {name}: the environment variable {variable!r} is not set.")
     return name, os.environ[variable]
 
 

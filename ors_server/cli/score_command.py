@@ -27,7 +27,7 @@ MAX_EXTRAS = 100
 """Maximum number of extras that are summed up; further names are ignored."""
 MAX_REASONS = 5
 """Maximum number of reasons that are shown."""
-_WIDE = 200
+_MAX_REASON_CHARACTERS = 200
 """Characters of a reason that are shown."""
 
 
@@ -177,7 +177,7 @@ class ScoreSummary:
         if result.reward is not None:
             self.rewards.add(result.reward)
         else:
-            self._add_reason(f"{result.status.value}: {result.reason}"[:_WIDE])
+            self._add_reason(f"{result.status.value}: {result.reason}"[:_MAX_REASON_CHARACTERS])
         for name, value in result.extras.items():
             is_shown = name in self.extras or len(self.extras) < MAX_EXTRAS
             if is_shown and isinstance(value, int | float):

@@ -181,9 +181,9 @@ class ServerRecord:
 
     async def calls_by_minute(self, since: datetime) -> Sequence[CallsOfMinute]:
         """Return how many calls began in each minute; `since` is at most a day ago."""
-        counted = (await self._get("/calls/by-minute", CallsByMinute, {"minutes": MAX_MINUTES})).minutes
+        minutes = (await self._get("/calls/by-minute", CallsByMinute, {"minutes": MAX_MINUTES})).minutes
         first = since.replace(second=0, microsecond=0)
-        return [minute for minute in counted if minute.calls and minute.start >= first]
+        return [minute for minute in minutes if minute.calls and minute.start >= first]
 
     async def follow(self, episode_id: str, start: int) -> AsyncGenerator[Step | EpisodeSummary, None]:
         """Yield an episode's steps as they are played, and its final figures when its session has ended."""

@@ -140,7 +140,7 @@ def progress_bar(total: int | None) -> Generator[Callable[[int, str], None]]:
 
 @contextmanager
 def progress_lines(command: str, total: int) -> Generator[Callable[[int, str], None]]:
-    """Show a bar like `progress_bar`; where standard error is no terminal, a line every `LINE_SECONDS`.
+    """Show a bar like `progress_bar`; where standard error is not a terminal, a line every `LINE_SECONDS`.
 
     So a log of CI shows how far a long command is, and a short command writes nothing.
     """

@@ -122,7 +122,7 @@ async def _watch(record: "RecordReader", options: WatchOptions, thresholds: "Ala
         except (StoreError, UnreachableError) as error:
             if options.once or before == 0:
                 raise
-            complain(f"{error}; trying again")  # a server that is started again is no reason to end
+            complain(f"{error}; trying again")  # a server that is started again is not a reason to end
             await clock.sleep(POLL_SECONDS)
             continue
         opened = [alarm for alarm in opened if alarm.name not in options.ignore]

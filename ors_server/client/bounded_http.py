@@ -28,7 +28,7 @@ from ors_server.model.printable import clean_line
 MIB = 1 << 20
 MAX_PROBLEM_BYTES = 64 * 1024
 """Bytes that are read of an unsuccessful answer; the rest is cut off."""
-MAX_SHOWN = 200
+MAX_SHOWN_CHARACTERS = 200
 """Characters that an error repeats of an answer."""
 EVENT_STREAM = "text/event-stream"
 ACCEPTED_CODINGS = {"Accept-Encoding": "gzip, deflate"}
@@ -97,7 +97,7 @@ class AnswerBounds:
             del response.headers["content-encoding"]
             coding = coding.strip().lower()
             if coding not in _CODINGS:
-                shown_coding = coding.decode(errors="replace")[:MAX_SHOWN]
+                shown_coding = coding.decode(errors="replace")[:MAX_SHOWN_CHARACTERS]
                 raise BrokenAnswerError(f"{source} is coded as {shown_coding!r}; expected gzip or deflate")
         response.encoding = "utf-8"  # a stated charset may be unknown, or slow to decode
         assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101  (of async clients only)
@@ -132,7 +132,7 @@ class AnswerBounds:
 
 def shown(body: bytes) -> str:
     """Return the beginning of an answer, quoted."""
-    return repr(body[: 4 * MAX_SHOWN].decode(errors="replace")[:MAX_SHOWN])
+    return repr(body[: 4 * MAX_SHOWN_CHARACTERS].decode(errors="replace")[:MAX_SHOWN_CHARACTERS])
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
@@ -205,8 +205,8 @@ def _check_length(length: int, limit: int, source: str) -> None:
 def redirect_error(request: str, target: str) -> BrokenAnswerError:
     """Return the error for a redirect that is not followed; `request` has its method and its path or URL."""
     return BrokenAnswerError(
-        f"{request} redirects to {clean_line(target)[:MAX_SHOWN]}, which is not followed; if it is the "
-        "right place, use its URL"
+        f"{request} redirects to {clean_line(target)[:MAX_SHOWN_CHARACTERS]}, which is not followed; if it "
+        "is the right place, use its URL"
     )
 
 
@@ -220,7 +220,7 @@ async def refuse_foreign_redirect(response: httpx2.Response) -> None:
         raise BrokenAnswerError(f"{response.request.url} redirects to an invalid URL: {error}") from error
     if _origin(target) != _origin(response.request.url):
         raise BrokenAnswerError(
-            f"{response.request.url} redirects to another origin, {str(target)[:MAX_SHOWN]}, "
+            f"{response.request.url} redirects to another origin, {str(target)[:MAX_SHOWN_CHARACTERS]}, "
             "which is not followed; if it is the right one, use its URL"
         )
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from ors_server.model.errors import InvalidRequestError
 from ors_server.model.wire import JSONObject
 
-_LARGE = 2**63
+_MAX_INTEGER = 2**63
 
 
 def check_arguments(tool: object, arguments: object) -> JSONObject:
@@ -40,7 +40,7 @@ def _is_plain(value: object) -> bool:
     """Whether a value is surely JSON, as most arguments are: writing them only to check costs more."""
     if isinstance(value, str):
         return value.isascii()
-    return value is None or (isinstance(value, int) and -_LARGE < value < _LARGE)
+    return value is None or (isinstance(value, int) and -_MAX_INTEGER < value < _MAX_INTEGER)
 
 
 def new_call_id() -> str:

@@ -68,7 +68,7 @@ END_SECONDS = 5.0
 """Seconds in which a stream must end after its result; then its connection is closed."""
 MAX_FAILURE = 100_000
 """Characters of a failure's text."""
-LONG = 1 << 16
+MIN_COUNTED_CHARACTERS = 1 << 16
 """Characters of a result above which its values are counted before it is read."""
 WORKING_SECONDS = 5.0
 """Seconds after which an open stream shows that the server works on the call, so that a proxy that cuts
@@ -307,7 +307,7 @@ _RESULT = TypeAdapter(_Result)
 
 async def _read_result(sent: _SentCall, text: str) -> CallResult:
     # A long text is counted first: the parser in C would hold the caller's event loop for millions of values.
-    if len(text) > LONG:
+    if len(text) > MIN_COUNTED_CHARACTERS:
         try:
             return _read_other_result(sent, text, await parse_json(text.encode(), BOUNDS.max_values))
         except ValueError as error:

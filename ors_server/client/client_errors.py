@@ -10,7 +10,7 @@ from ors_server.client.bounded_http import BrokenAnswerError as BrokenAnswerErro
 from ors_server.model import errors
 from ors_server.model.errors import AuthorError, Blame, ClientError, MachineryError, OrsServerError
 
-MAX_SHOWN = 500
+MAX_SHOWN_CHARACTERS = 500
 """Characters that an error repeats of an answer that is not JSON."""
 
 
@@ -108,7 +108,7 @@ of `openreward` 0.1.167)."""
 def error_from(problem: Any, status: int) -> OrsServerError:
     """Return the exception for an unsuccessful answer: its JSON, or its text."""
     if not isinstance(problem, dict):
-        text = str(problem).strip()[:MAX_SHOWN] or f"HTTP status {status}"
+        text = str(problem).strip()[:MAX_SHOWN_CHARACTERS] or f"HTTP status {status}"
         # No server of the standard says so much: it is another program's page, or an attack.
         if isinstance(problem, str) and len(problem.encode(errors="replace")) >= MAX_PROBLEM_BYTES:
             limit = f"{MAX_PROBLEM_BYTES:,} bytes that are read of it"

@@ -18,7 +18,7 @@ from typing import Any
 from ors_server.client.client_errors import SumMismatchError
 from ors_server.client.session_summary import Summary
 
-SHOWN_STEPS = 5
+MAX_SHOWN_STEPS = 5
 """Maximum number of steps of other clients that an error names."""
 
 
@@ -50,7 +50,7 @@ class Ledger:
     """The steps when this client joined the episode."""
     _receipts: dict[str, Receipt] = field(default_factory=dict[str, Receipt])
     _open: dict[str, None] = field(default_factory=dict[str, None])
-    _counted: int = field(default=0, init=False)
+    _counted_steps: int = field(default=0, init=False)
     """Receipts that are steps and no failures."""
     _finished: bool = field(default=False, init=False)
 
@@ -65,7 +65,7 @@ class Ledger:
         earlier = self._receipts.get(receipt.call_id)
         if earlier is None or earlier.is_failure:
             self._receipts[receipt.call_id] = receipt
-            self._counted += receipt.is_step and not receipt.is_failure
+            self._counted_steps += receipt.is_step and not receipt.is_failure
             self._finished = self._finished or receipt.finished
         elif earlier.reward != receipt.reward and not receipt.is_failure:
             raise SumMismatchError(
@@ -107,7 +107,7 @@ class Ledger:
     @property
     def steps(self) -> int:
         """Steps that this client knows, without failed calls, which the server may have counted."""
-        return self.opening_steps + self._counted
+        return self.opening_steps + self._counted_steps
 
     @property
     def finished(self) -> bool:
@@ -166,6 +166,6 @@ def _suspects(strangers: Sequence[str] | None) -> str:
     )
     if strangers is None:
         return f"Possible other players of the session: {players}"
-    more = f" and {len(strangers) - SHOWN_STEPS} more" if len(strangers) > SHOWN_STEPS else ""
-    shown = ", ".join(strangers[:SHOWN_STEPS])
+    more = f" and {len(strangers) - MAX_SHOWN_STEPS} more" if len(strangers) > MAX_SHOWN_STEPS else ""
+    shown = ", ".join(strangers[:MAX_SHOWN_STEPS])
     return f"Calls of other clients made {shown}{more}. Possible players: {players}"

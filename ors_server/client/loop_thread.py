@@ -27,7 +27,7 @@ _ENDED = (RuntimeError, asyncio.CancelledError, futures.CancelledError)
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
+class _OpenContext:
     """An async context that another thread holds open."""
 
     leave: anyio.Event = field(default_factory=anyio.Event)
@@ -48,7 +48,7 @@ class _Running:
     portal: BlockingPortal
     loop: asyncio.AbstractEventLoop
     stop: anyio.Event
-    held: set[_Held]
+    open_contexts: set[_OpenContext]
 
 
 class LoopThread:
@@ -76,21 +76,21 @@ class LoopThread:
     def hold(self, context: AbstractAsyncContextManager[_Value]) -> Generator[_Value]:
         """Hold an async context open on the loop; closing the client closes it."""
         self._check()
-        held, entered = _Held(), futures.Future[_Value]()
+        open_context, entered = _OpenContext(), futures.Future[_Value]()
         with self._closing_named():
-            done = self._running.portal.start_task_soon(_hold, self._running, held, context, entered)
+            done = self._running.portal.start_task_soon(_hold, self._running, open_context, context, entered)
             opened = entered.result()
         try:
             yield opened
         except Exception as error:
-            held.failure = error
-            if not self._leave(held, done):
+            open_context.failure = error
+            if not self._leave(open_context, done):
                 raise
-        except BaseException:  # Ctrl-C in this thread is no failure inside the context
-            self._leave(held, done)
+        except BaseException:  # Ctrl-C in this thread is not a failure inside the context
+            self._leave(open_context, done)
             raise
         else:
-            self._leave(held, done)
+            self._leave(open_context, done)
 
     def close(self) -> None:
         """Close what is open, and end the thread; closing twice does nothing."""
@@ -119,12 +119,12 @@ class LoopThread:
                 raise ClosedError(CLOSED) from error
             raise
 
-    def _leave(self, held: _Held, done: "futures.Future[bool]") -> bool:
+    def _leave(self, open_context: _OpenContext, done: "futures.Future[bool]") -> bool:
         """Leave a context, and return whether it handled the exception of its body."""
         if self._is_over:
             return False  # it was left with the client
         with self._closing_named():
-            self._running.loop.call_soon_threadsafe(held.leave.set)
+            self._running.loop.call_soon_threadsafe(open_context.leave.set)
             return done.result()
 
 
@@ -138,10 +138,10 @@ def _serve(started: "futures.Future[_Running]", aclose: Callable[[], Awaitable[N
                 await stop.wait()
                 # Contexts are left before the loop's tasks are cancelled, so that their sessions are deleted.
                 with anyio.move_on_after(CLOSE_SECONDS):
-                    for held in list(running.held):
-                        held.leave.set()
-                    for held in list(running.held):
-                        await held.left.wait()
+                    for open_context in list(running.open_contexts):
+                        open_context.leave.set()
+                    for open_context in list(running.open_contexts):
+                        await open_context.left.wait()
                 await portal.stop(cancel_remaining=True)
         finally:
             await aclose()
@@ -155,17 +155,17 @@ def _serve(started: "futures.Future[_Running]", aclose: Callable[[], Awaitable[N
 
 async def _hold(
     running: _Running,
-    held: _Held,
+    open_context: _OpenContext,
     context: AbstractAsyncContextManager[_Value],
     entered: "futures.Future[_Value]",
 ) -> bool:
-    running.held.add(held)
+    running.open_contexts.add(open_context)
     went_well = False
     try:
         async with context as value:
             entered.set_result(value)
-            await held.leave.wait()
-            held.raise_failure()
+            await open_context.leave.wait()
+            open_context.raise_failure()
             went_well = True
         return not went_well
     except BaseException as error:
@@ -173,8 +173,8 @@ async def _hold(
             entered.set_exception(error)
         raise
     finally:
-        running.held.discard(held)
-        held.left.set()
+        running.open_contexts.discard(open_context)
+        open_context.left.set()
 
 
 def _end(thread: Thread, running: _Running, seconds: float) -> None:

@@ -12,7 +12,12 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import ConfigDict, ValidationError
 
 from ors_server.client.bounded_http import MAX_PROBLEM_BYTES
-from ors_server.client.client_errors import MAX_SHOWN, BrokenAnswerError, UnreachableError, named_error
+from ors_server.client.client_errors import (
+    MAX_SHOWN_CHARACTERS,
+    BrokenAnswerError,
+    UnreachableError,
+    named_error,
+)
 from ors_server.client.client_options import HttpPool
 from ors_server.client.connection import Attempts, Connection
 from ors_server.client.patient_transport import PatientTransport
@@ -134,7 +139,11 @@ async def _accept_result(name: str, result: types.CallToolResult) -> None:
 
 def broken(failure: Exception) -> BrokenAnswerError:
     """Return the error for an answer that the SDK cannot read."""
-    problem = first_problem(failure) if isinstance(failure, ValidationError) else str(failure)[:MAX_SHOWN]
+    problem = (
+        first_problem(failure)
+        if isinstance(failure, ValidationError)
+        else str(failure)[:MAX_SHOWN_CHARACTERS]
+    )
     return BrokenAnswerError(f"the answer over MCP does not have the protocol's form: {problem}")
 
 

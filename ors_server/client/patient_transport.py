@@ -41,7 +41,7 @@ BOUNDS = AnswerBounds(max_stream_bytes=None, max_values=MAX_VALUES)
 
 There are fewer values than of other answers: the SDK reads them on the event loop, and more than once.
 """
-LONG = 1 << 16
+MIN_COUNTED_BYTES = 1 << 16
 """Bytes of an answer, or of an event, above which its JSON is counted before the SDK reads it."""
 MAX_EVENT_BYTES = 2 << 20
 """Bytes of an event that are kept until its end; the SDK takes up to half as many."""
@@ -56,8 +56,8 @@ class PatientTransport(httpx2.AsyncBaseTransport):
     """
 
     def __init__(self, transport: httpx2.AsyncBaseTransport | None, patience: Patience, clock: Clock) -> None:
-        """Send over `given`, which is not closed here, or over sockets."""
-        self._given = transport
+        """Send over `transport`, which is not closed here, or over sockets."""
+        self._external_transport = transport
         self._inner = transport or httpx2.AsyncHTTPTransport(verify=tls_context())
         self._patience = patience
         self._clock = clock
@@ -93,7 +93,7 @@ class PatientTransport(httpx2.AsyncBaseTransport):
                     return response
                 await response.aread()
                 # Refuses JSON that would hold the event loop when the SDK reads it.
-                if response.is_success and len(response.content) > LONG:
+                if response.is_success and len(response.content) > MIN_COUNTED_BYTES:
                     content_type = response.headers.get("content-type", "")
                     await _check_message(response.content, content_type, f"the answer of {request.url}")
         except TimeoutError as error:
@@ -114,7 +114,7 @@ class PatientTransport(httpx2.AsyncBaseTransport):
 
     @override
     async def aclose(self) -> None:
-        if self._given is None:
+        if self._external_transport is None:
             await self._inner.aclose()
 
 
@@ -138,25 +138,25 @@ class _CheckedEvents(httpx2.AsyncByteStream):
 
     @override
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        held = bytearray()
+        buffer = bytearray()
         async for piece in self._inner:
-            searched = max(0, len(held) - 3)  # the end of an event may come in two pieces
-            held += piece
-            while (end := _EVENT_END.search(held, searched)) is not None:
-                event = bytes(held[: end.end()])
-                del held[: end.end()]
+            searched = max(0, len(buffer) - 3)  # the end of an event may come in two pieces
+            buffer += piece
+            while (end := _EVENT_END.search(buffer, searched)) is not None:
+                event = bytes(buffer[: end.end()])
+                del buffer[: end.end()]
                 searched = 0
                 await self._check(event)
                 yield event
-            if len(held) > MAX_EVENT_BYTES:
+            if len(buffer) > MAX_EVENT_BYTES:
                 raise BrokenAnswerError(f"{self._source} has more than {MAX_EVENT_BYTES} bytes")
-        if held:
-            await self._check(bytes(held))
-            yield bytes(held)
+        if buffer:
+            await self._check(bytes(buffer))
+            yield bytes(buffer)
 
     async def _check(self, event: bytes) -> None:
         """Refuse an event whose JSON would hold the event loop when the SDK reads it."""
-        if len(event) > LONG:
+        if len(event) > MIN_COUNTED_BYTES:
             data = b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
             await _check_message(data, "", self._source)
 

@@ -36,7 +36,7 @@ from ors_server.client.typed_answers import (
 from ors_server.model.errors import UnknownEnvironmentError
 from ors_server.model.wire import JSONObject
 
-LONG_ANSWER = 600.0
+LONG_ANSWER_SECONDS = 600.0
 """Seconds that a response may take which waits for an environment's setup or teardown."""
 MAX_STEP_PAGES = 1_000
 """Pages of a session's steps that are read; an ors-server's page has 500 steps."""
@@ -108,11 +108,11 @@ class Server:
             f"/{quote(check_name('an environment', name), safe='')}/{what}",
             body,
             {} if session_id is None else {"X-Session-ID": session_id},
-            time_limit=LONG_ANSWER,
+            time_limit=LONG_ANSWER_SECONDS,
         )
         answer = await self.connection.answer(request)
         if _is_within_default(answer, request):
-            raise UnknownEnvironmentError(f"the server knows no environment {name!r}")
+            raise UnknownEnvironmentError(f"unknown environment {name!r}: the server does not serve it")
         return value_of(request, answer)
 
     async def create(self, environment: str | None, requested: EpisodeRequest) -> SessionPlace:
@@ -125,7 +125,7 @@ class Server:
     async def _create_on_ors_server(self, environment: str | None, requested: EpisodeRequest) -> SessionPlace:
         session_id = requested.get("session_id") or str(uuid4())
         body = control_body(environment, requested, session_id)
-        request = HttpRequest("POST", "/_ors/sessions", body, time_limit=LONG_ANSWER)
+        request = HttpRequest("POST", "/_ors/sessions", body, time_limit=LONG_ANSWER_SECONDS)
         answer = await self.connection.answer(request)
         # The first attempt created it, and its answer was lost.
         if answer.status == HTTPStatus.CONFLICT and answer.was_repeated:
@@ -151,7 +151,7 @@ class Server:
         headers = {"X-Session-ID": session_id} | (
             secrets_header(requested.get("secrets")) if by_header else {}
         )
-        request = HttpRequest("POST", "/create", body, headers, time_limit=LONG_ANSWER)
+        request = HttpRequest("POST", "/create", body, headers, time_limit=LONG_ANSWER_SECONDS)
         answer = await self.connection.answer(request)
         # The reference servers refuse an id in use with this status and these words.
         is_taken = answer.status == HTTPStatus.BAD_REQUEST and "already exists" in str(answer.content)
@@ -218,12 +218,14 @@ class Server:
     async def delete(self, session_id: str) -> JSONObject | None:
         """End a session after its teardown; an ors-server returns its final status."""
         if await self.is_ours():
-            request = HttpRequest("DELETE", session_path(session_id), time_limit=LONG_ANSWER)
+            request = HttpRequest("DELETE", session_path(session_id), time_limit=LONG_ANSWER_SECONDS)
             answer = await self.connection.ask(request)
             return read_answer(GivenObject, answer, f"the answer of DELETE {request.path}")
         headers = {"X-Session-ID": session_id}
         for path in ("/delete", "/delete_session"):
-            await self.connection.ask(HttpRequest("POST", path, None, headers, time_limit=LONG_ANSWER))
+            await self.connection.ask(
+                HttpRequest("POST", path, None, headers, time_limit=LONG_ANSWER_SECONDS)
+            )
         return None
 
 

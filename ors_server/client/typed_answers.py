@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypeAlia
 from pydantic import Field, InstanceOf, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict, override
 
-from ors_server.client.bounded_http import MAX_SHOWN, BrokenAnswerError
+from ors_server.client.bounded_http import MAX_SHOWN_CHARACTERS, BrokenAnswerError
 from ors_server.model.wire import JSONObject, Rows
 
 
@@ -24,7 +24,7 @@ class _ShownRepr(Repr):
 
 
 _shown = _ShownRepr()
-_shown.maxstring = MAX_SHOWN
+_shown.maxstring = MAX_SHOWN_CHARACTERS
 shown_value = _shown.repr
 """Returns the beginning of a value as it would be written in Python, in about 1,000 characters at most."""
 MAX_COUNT = 10**9

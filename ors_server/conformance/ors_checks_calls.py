@@ -84,7 +84,7 @@ async def refuses_a_malformed_call(server: OrsSubject) -> None:
         for body in bodies:
             answer = await server.ask("/call", body, X_Session_ID=session.sid)
             expect(answer.is_refusal, f"/call with {body}: expected 4xx, got {answer}")
-            expect_detail(answer, answer.status, what=f"/call with {body}")
+            expect_detail(answer, answer.status, request=f"/call with {body}")
 
 
 @CHECKS.of("E62", "slow_count", "count")
@@ -162,7 +162,7 @@ async def answers_parallel_calls(server: OrsSubject) -> None:
 @CHECKS.of("E68", "finish", "count")
 async def refuses_calls_after_the_end(server: OrsSubject) -> None:
     async with server.session() as session:
-        counted = await session.call("count")
+        count = await session.call("count")
         end = await session.call("finish", reward=0.5)
         expect(end.output["finished"] is True, f"expected the end, got {end.output}")
         for tool in ("count", "finish"):
@@ -173,10 +173,10 @@ async def refuses_calls_after_the_end(server: OrsSubject) -> None:
             )
         for earlier, replayed in (
             (end, await session.call("finish", resume=end.task_id, reward=0.5)),
-            (counted, await session.call("count", resume=counted.task_id)),
+            (count, await session.call("count", resume=count.task_id)),
         ):
             expect(replayed.result == earlier.result, f"the result cannot be fetched: {replayed.events}")
-        expect_status(await session.get("/prompt"), 200, what="/prompt after the end")
+        expect_status(await session.get("/prompt"), 200, request="/prompt after the end")
 
 
 @CHECKS.of("E69", "slow_count", "finish", "ledger")
@@ -205,7 +205,7 @@ async def stalls_no_other_session(server: OrsSubject) -> None:
         calls.start_soon(block)
         # Pings while a tool blocks: a server that runs it on its event loop answers none of them in time.
         for _ in range(5):
-            expect_status(await other.post("/ping"), 200, what="/ping during a blocking tool")
+            expect_status(await other.post("/ping"), 200, request="/ping during a blocking tool")
             await anyio.sleep(0.1)
         order.append("pings")
     expect(order == ["pings", "slow"], "a blocking tool stalled another session's /ping")
@@ -219,7 +219,7 @@ async def follows_the_session_not_the_path(server: OrsSubject) -> None:
     async with server.session() as session:
         here = await session.get("/prompt")
         there = await server.wire.send(get(f"/{other}/prompt", X_Session_ID=session.sid))
-    expect_status(there, 200, what=f"/{other}/prompt for a session of {server.environment}")
+    expect_status(there, 200, request=f"/{other}/prompt for a session of {server.environment}")
     expect(there.json() == here.json(), f"/{other}/prompt answered another prompt")
 
 
@@ -258,7 +258,7 @@ async def drops_a_call_that_was_not_begun(server: OrsSubject) -> None:
             with anyio.move_on_after(0.5):
                 while not told:
                     told = b"event: task_id" in await left.receive()
-        expect_status(await session.get("/prompt"), 200, what="/prompt")
+        expect_status(await session.get("/prompt"), 200, request="/prompt")
         expected = "2" if told else "1"
         expect((await session.call("count")).text == expected, "a call ran whose client had left")
 
@@ -268,16 +268,16 @@ async def requires_a_key(server: OrsSubject) -> None:
     if server.anonymous is None:
         raise NotApplicableError("no key was given to check the server with")
     expect_detail(
-        await server.anonymous.send(post("/create", server.task())), 401, what="/create without a key"
+        await server.anonymous.send(post("/create", server.task())), 401, request="/create without a key"
     )
     wrong = post("/create", server.task(), X_API_Key="wrong", X_Session_ID=str(uuid.uuid4()))
-    expect_detail(await server.anonymous.send(wrong), 401, what="/create with a wrong key")
+    expect_detail(await server.anonymous.send(wrong), 401, request="/create with a wrong key")
 
 
 @CHECKS.of("E77")
 async def reports_its_version(server: OrsSubject) -> None:
     answer = await server.wire.send(get("/version"))
-    expect_status(answer, 200, what="/version")
+    expect_status(answer, 200, request="/version")
     expect(isinstance(answer.json().get("version"), str), f"expected a version, got {answer}")
 
 
@@ -299,7 +299,7 @@ async def survives_a_tool_that_ends_the_process(server: OrsSubject) -> None:
                 called = await session.call(tool)
             expect(called.error or called.was_refused, f"{tool}: expected an error, got {called.events}")
             expect((await other.call("add", a=1)).text == "3", f"{tool} hurt another session")
-        expect_status(await server.wire.send(get("/health")), 200, what="/health")
+        expect_status(await server.wire.send(get("/health")), 200, request="/health")
 
 
 @CHECKS.of("A17")
@@ -314,7 +314,7 @@ async def scores_a_group(server: OrsSubject) -> None:
             request = post(f"/{name}/score_group", body, X_Session_ID=session.sid, Accept="text/event-stream")
             async with server.wire.stream(request) as stream:
                 if not tools.get("supports_score_group"):
-                    expect_status(await stream.answer(), 404, what=f"/{name}/score_group")
+                    expect_status(await stream.answer(), 404, request=f"/{name}/score_group")
                     continue
                 called = CallEvents(stream, await stream.rest())
         scores = called.result["scores"]

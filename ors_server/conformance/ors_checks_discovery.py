@@ -19,7 +19,7 @@ CHECKS = OrsChecks()
 @CHECKS.of("E1")
 async def reports_its_health(server: OrsSubject) -> None:
     answer = await server.wire.send(get("/health"))
-    expect_status(answer, 200, what="GET /health")
+    expect_status(answer, 200, request="GET /health")
     expect(answer.json().get("status") == "ok", f"expected status ok, got {answer}")
 
 
@@ -50,7 +50,7 @@ async def describes_its_tools(server: OrsSubject) -> None:
 @CHECKS.of("E4")
 async def ignores_the_case_of_a_name(server: OrsSubject) -> None:
     answer = await server.wire.send(get(f"/{server.environment.upper()}/splits"))
-    expect_status(answer, 200, what=f"GET /{server.environment.upper()}/splits")
+    expect_status(answer, 200, request=f"GET /{server.environment.upper()}/splits")
     expect(answer.json() == server.splits, f"expected the same splits, got {answer}")
 
 
@@ -66,7 +66,7 @@ async def _list(server: OrsSubject, split: str) -> list[Any]:
     answer = await server.ask("/tasks", {"split": split})
     if answer.status == HTTPStatus.BAD_REQUEST:
         raise NotApplicableError(f"{server.environment!r} does not list its tasks")
-    expect_status(answer, 200, what="POST /tasks")
+    expect_status(answer, 200, request="POST /tasks")
     body = answer.json()
     expect(
         body.get("env_name") == server.environment, f"expected env_name {server.environment!r}, got {answer}"
@@ -91,7 +91,7 @@ async def reports_that_tasks_cannot_be_listed(server: OrsSubject) -> None:
         if answer.status == HTTPStatus.OK:
             continue
         seen += 1
-        detail = expect_detail(answer, 400, what=f"POST /{name}/tasks")
+        detail = expect_detail(answer, 400, request=f"POST /{name}/tasks")
         expect("not supported" in detail, f"expected the words 'not supported', got {detail!r}")
     if not seen:
         raise NotApplicableError("every environment here lists its tasks")
@@ -108,7 +108,7 @@ async def counts_tasks(server: OrsSubject) -> None:
 @CHECKS.of("E9")
 async def returns_one_task(server: OrsSubject) -> None:
     answer = await server.ask("/task", {"split": server.split, "index": 0})
-    expect_status(answer, 200, what="POST /task")
+    expect_status(answer, 200, request="POST /task")
     body = answer.json()
     expect(isinstance(body.get("task"), dict), f"expected a task, got {answer}")
     expect(
@@ -119,7 +119,7 @@ async def returns_one_task(server: OrsSubject) -> None:
 @CHECKS.of("E10")
 async def refuses_an_index_past_the_end(server: OrsSubject) -> None:
     answer = await server.ask("/task", {"split": server.split, "index": server.sizes[server.split]})
-    detail = expect_detail(answer, 400, what="POST /task past the end")
+    detail = expect_detail(answer, 400, request="POST /task past the end")
     expect(isinstance(detail, str), f"expected a message, got {detail!r}")
 
 
@@ -127,7 +127,7 @@ async def refuses_an_index_past_the_end(server: OrsSubject) -> None:
 async def counts_a_negative_index_from_the_end(server: OrsSubject) -> None:
     last = (await _list(server, server.split))[-1]
     answer = await server.ask("/task", {"split": server.split, "index": -1})
-    expect_status(answer, 200, what="POST /task with index -1")
+    expect_status(answer, 200, request="POST /task with index -1")
     expect(answer.json()["task"] == last, f"expected the last task, got {answer}")
 
 
@@ -150,7 +150,7 @@ async def slices_tasks(server: OrsSubject) -> None:
         ({"start": size + 5}, 0, 0),
     ):
         answer = await server.ask("/task_range", {"split": server.split, **bounds})
-        expect_status(answer, 200, what=f"POST /task_range {bounds}")
+        expect_status(answer, 200, request=f"POST /task_range {bounds}")
         got = answer.json()["tasks"]
         expect(len(got) == max(last - first, 0), f"{bounds} of {size} gave {len(got)} tasks")
         expected = tasks[first:last]
@@ -167,10 +167,10 @@ async def refuses_an_unknown_split(server: OrsSubject) -> None:
     }
     for path, body in bodies.items():
         expect_detail(
-            await server.ask(path, {"split": NOWHERE, **body}), 400, what=f"{path} with an unknown split"
+            await server.ask(path, {"split": NOWHERE, **body}), 400, request=f"{path} with an unknown split"
         )
     _, answer = await server.create({"split": NOWHERE, "index": 0})
-    expect_detail(answer, 400, what="/create with an unknown split")
+    expect_detail(answer, 400, request="/create with an unknown split")
 
 
 async def _bare(server: OrsSubject) -> list[WireAnswer]:
@@ -185,7 +185,7 @@ async def _bare(server: OrsSubject) -> list[WireAnswer]:
 @CHECKS.of("E13")
 async def reaches_the_default_environment_by_bare_paths(server: OrsSubject) -> None:
     for answer in await _bare(server):
-        expect_status(answer, 200, *REDIRECTS, what="a bare path")
+        expect_status(answer, 200, *REDIRECTS, request="a bare path")
         if answer.status in REDIRECTS:
             target = answer.headers.get("location", "")
             expect(f"/{server.environment}/" in target, f"expected the default environment, got {target!r}")
@@ -194,7 +194,7 @@ async def reaches_the_default_environment_by_bare_paths(server: OrsSubject) -> N
 @CHECKS.of("E13b")
 async def answers_bare_paths_directly(server: OrsSubject) -> None:
     for answer in await _bare(server):
-        expect_status(answer, 200, what="a bare path")
+        expect_status(answer, 200, request="a bare path")
 
 
 @CHECKS.of("E13c")
@@ -206,10 +206,12 @@ async def routes_bare_paths_by_deployment(server: OrsSubject) -> None:
             expect(bare.json() == named.json(), f"X-Deployment: {value} with /tools answered {bare}")
     body = {"split": server.split, "index": 0}
     for request in (get("/tools", X_Deployment=NOWHERE), post("/task", body, X_Deployment=NOWHERE)):
-        detail = expect_detail(await server.wire.send(request), 404, what="X-Deployment without such a name")
+        detail = expect_detail(
+            await server.wire.send(request), 404, request="X-Deployment without such a name"
+        )
         expect(server.environment in str(detail), f"expected the names that are served, got {detail!r}")
     _, answer = await server.create(body, X_Deployment=NOWHERE)
-    expect_detail(answer, 404, what="/create with an X-Deployment that is not served")
+    expect_detail(answer, 404, request="/create with an X-Deployment that is not served")
 
 
 @CHECKS.of("E14")
@@ -218,12 +220,12 @@ async def refuses_malformed_bodies(server: OrsSubject) -> None:
     for body in bodies:
         answer = await server.ask("/num_tasks", body)
         expect(answer.is_refusal, f"/num_tasks with {body!r}: expected 4xx, got {answer}")
-        expect_detail(answer, answer.status, what=f"/num_tasks with {body!r}")
+        expect_detail(answer, answer.status, request=f"/num_tasks with {body!r}")
     for raw in (b"", b"not json", b'{"split":', b"\xff\xfe"):
         request = post(f"/{server.environment}/num_tasks", {}, Content_Length=str(len(raw)))
         answer = await server.wire.send(type(request)(request.method, request.path, raw, request.headers))
         expect(answer.is_refusal, f"/num_tasks with {raw!r}: expected 4xx, got {answer}")
-        expect_detail(answer, answer.status, what=f"/num_tasks with {raw!r}")
+        expect_detail(answer, answer.status, request=f"/num_tasks with {raw!r}")
 
 
 @CHECKS.of("E15")
@@ -259,14 +261,14 @@ async def has_the_names_of_the_specification(server: OrsSubject) -> None:
     ):
         question = {"split": server.split, **body}
         answer = await server.ask(alias, question)
-        expect_status(answer, 200, what=alias)
+        expect_status(answer, 200, request=alias)
         expect(answer.json() == (await server.ask(path, question)).json(), f"{alias} differs from {path}")
 
 
 @CHECKS.of("E17")
 async def does_not_know_an_unknown_environment(server: OrsSubject) -> None:
     for request in (get("/no-such-env/tools"), post("/no-such-env/num_tasks", {"split": server.split})):
-        expect_detail(await server.wire.send(request), 404, what=request.path)
+        expect_detail(await server.wire.send(request), 404, request=request.path)
 
 
 @CHECKS.of("E18")
@@ -279,7 +281,7 @@ async def ignores_a_session_in_discovery(server: OrsSubject) -> None:
             post(f"/{server.environment}/task", {"split": server.split, "index": 0}, X_Session_ID=sid),
         ):
             expect_status(
-                await server.wire.send(request), 200, what=f"{request.path} with a fresh session id"
+                await server.wire.send(request), 200, request=f"{request.path} with a fresh session id"
             )
 
 

@@ -47,7 +47,7 @@ async def creates_a_session_id(server: OrsSubject) -> None:
 @CHECKS.of("E21")
 async def answers_json_if_only_json_is_accepted(server: OrsSubject) -> None:
     answer = await server.wire.send(post("/create_session", {}, Accept="application/json"))
-    expect_status(answer, 200, what="/create_session for JSON alone")
+    expect_status(answer, 200, request="/create_session for JSON alone")
     sid = answer.json().get("sid")
     expect(isinstance(sid, str) and sid, f"expected a session id, got {answer}")
     for accept in ("*/*", "text/event-stream", "application/json, text/event-stream"):
@@ -59,7 +59,7 @@ async def answers_json_if_only_json_is_accepted(server: OrsSubject) -> None:
 async def accepts_an_id_of_the_client(server: OrsSubject) -> None:
     for client_id in (str(uuid.uuid4()), f"my session {uuid.uuid4().hex}", f"r\u00e9-{uuid.uuid4().hex}"[3:]):
         sid, answer = await server.create(server.task(), sid=client_id)
-        expect_status(answer, 200, what=f"/create for {client_id!r}")
+        expect_status(answer, 200, request=f"/create for {client_id!r}")
         expect(answer.json() == {"sid": sid}, f"expected the id back, got {answer}")
         await server.wire.send(post("/delete", X_Session_ID=sid))
 
@@ -91,7 +91,7 @@ async def requires_a_session_id(server: OrsSubject) -> None:
         get(f"/{name}/task_tools"),
         post(f"/{name}/call", call),
     ):
-        expect_detail(await server.wire.send(request), 400, what=f"{request.path} without X-Session-ID")
+        expect_detail(await server.wire.send(request), 400, request=f"{request.path} without X-Session-ID")
 
 
 @CHECKS.of("E25")
@@ -107,22 +107,22 @@ async def requires_one_source_of_the_task(server: OrsSubject) -> None:
     for body in bodies:
         _, answer = await server.create(body)
         expect(answer.is_refusal, f"/create with {body}: expected 4xx, got {answer}")
-        expect_detail(answer, answer.status, what=f"/create with {body}")
+        expect_detail(answer, answer.status, request=f"/create with {body}")
 
 
 @CHECKS.of("E26")
 async def does_not_create_in_an_unknown_environment(server: OrsSubject) -> None:
     _, answer = await server.create({**server.task(), "env_name": "no-such-env"})
-    expect_detail(answer, 404, what="/create with an unknown env_name")
+    expect_detail(answer, 404, request="/create with an unknown env_name")
 
 
 @CHECKS.of("E27")
 async def creates_a_session_once(server: OrsSubject) -> None:
     async with server.session() as session:
-        expect_status(await session.post("/ping"), 200, what="/ping")
+        expect_status(await session.post("/ping"), 200, request="/ping")
         _, again = await server.create(server.task(), sid=session.sid)
-        expect_detail(again, 400, what="a second /create")
-        expect_status(await session.get("/prompt"), 200, what="/prompt after a second /create")
+        expect_detail(again, 400, request="a second /create")
+        expect_status(await session.get("/prompt"), 200, request="/prompt after a second /create")
 
 
 @CHECKS.of("E27b")
@@ -170,7 +170,7 @@ async def refuses_malformed_secrets(server: OrsSubject) -> None:
     for header in ("%%%", base64.b64encode(b"not json").decode(), _secrets_header({"K": "v"}), "W10="):
         sid, answer = await server.create(server.task(), X_Secrets=header)
         await server.wire.send(post("/delete", X_Session_ID=sid))
-        expect_detail(answer, 400, what=f"/create with X-Secrets {header!r}")
+        expect_detail(answer, 400, request=f"/create with X-Secrets {header!r}")
 
 
 @CHECKS.of("E29", "whoami")
@@ -203,14 +203,14 @@ async def answers_during_setup(server: OrsSubject) -> None:
 
         waiting.start_soon(prompt)
         # The setup of 5 seconds is still running when the ping is answered.
-        expect_status(await session.post("/ping"), 200, what="/ping during setup")
+        expect_status(await session.post("/ping"), 200, request="/ping during setup")
         expect(not prompts, "/ping was answered only after /prompt")
         expect(
             await server.wait_for(session.task_id, "setup") == ["setup"], "expected one setup to have begun"
         )
         expect(not prompts, "/prompt did not wait for setup")
     for answer in prompts:
-        expect_status(answer, 200, what="/prompt, which waited for setup")
+        expect_status(answer, 200, request="/prompt, which waited for setup")
 
 
 @CHECKS.of("E33")
@@ -218,20 +218,20 @@ async def prompts_with_blocks(server: OrsSubject) -> None:
     async with server.session() as session:
         answer = await session.get("/prompt")
         again = await session.get("/prompt")
-    expect_status(answer, 200, what="/prompt")
+    expect_status(answer, 200, request="/prompt")
     blocks = as_list(answer.json(), "/prompt")
     expect(blocks, "/prompt: expected at least one block")
     for block in blocks:
         keys = {"text": {"text", "detail", "type"}, "image": {"data", "mimeType", "detail", "type"}}
         expect(set(block) == keys.get(block.get("type")), f"unexpected block {block}")
-    expect_status(again, 200, what="a second /prompt")
+    expect_status(again, 200, request="a second /prompt")
 
 
 @CHECKS.of("E34")
 async def adds_the_tools_of_the_task(server: OrsSubject) -> None:
     async with server.session() as session:
         answer = await session.get("/task_tools")
-    expect_status(answer, 200, what="/task_tools")
+    expect_status(answer, 200, request="/task_tools")
     names = [tool["name"] for tool in answer.json()["tools"]]
     expect(set(names) >= set(server.tools), f"expected all of {sorted(server.tools)}, got {names}")
     expect(
@@ -252,15 +252,15 @@ async def _expect_gone(server: OrsSubject, sid: str, what: str) -> None:
         get(f"/{name}/task_tools", X_Session_ID=sid),
         post(f"/{name}/call", {"name": "x", "input": {}}, X_Session_ID=sid),
     ):
-        expect_detail(await server.wire.send(request), *GONE, what=f"{request.path} for {what} session")
+        expect_detail(await server.wire.send(request), *GONE, request=f"{request.path} for {what} session")
 
 
 @CHECKS.of("E36")
 async def does_not_know_a_deleted_session(server: OrsSubject) -> None:
     await _expect_gone(server, str(uuid.uuid4()), "an unknown")
     async with server.session() as session:
-        expect_status(await session.post("/ping"), 200, what="/ping")
-        expect_status(await session.post("/delete"), 200, what="/delete")
+        expect_status(await session.post("/ping"), 200, request="/ping")
+        expect_status(await session.post("/delete"), 200, request="/delete")
         await _expect_gone(server, session.sid, "a deleted")
         _, again = await server.create(server.task(), sid=session.sid)
         expect(again.status in {200, 400, *GONE}, f"/create for a deleted session: got {again}")
@@ -270,12 +270,12 @@ async def does_not_know_a_deleted_session(server: OrsSubject) -> None:
 async def reports_why_setup_failed(server: OrsSubject) -> None:
     async with server.session(server.task(setup_fail=True)) as session:
         for answer in (await session.get("/prompt"), await _call_answer(session)):
-            detail = expect_detail(answer, 500, what="a session whose setup failed")
+            detail = expect_detail(answer, 500, request="a session whose setup failed")
             expect("setup failed on purpose" in str(detail), f"expected the reason, got {detail!r}")
     sid, created = await server.create(server.task(init_fail=True))
     if created.status == HTTPStatus.OK:
         created = await server.wire.send(get(f"/{server.environment}/prompt", X_Session_ID=sid))
-    detail = expect_detail(created, 500, what="a session whose constructor failed")
+    detail = expect_detail(created, 500, request="a session whose constructor failed")
     expect("init failed on purpose" in str(detail), f"expected the reason, got {detail!r}")
 
 
@@ -294,17 +294,17 @@ async def deletes_twice(server: OrsSubject) -> None:
     async with server.session() as session:
         for _ in range(2):
             answer = await session.post("/delete")
-            expect_status(answer, 200, what="/delete")
+            expect_status(answer, 200, request="/delete")
             expect(answer.json() == {"sid": session.sid}, f"expected the id, got {answer}")
     answer = await server.wire.send(post("/delete", X_Session_ID="never created"))
-    expect_status(answer, 200, what="/delete for an unknown session")
+    expect_status(answer, 200, request="/delete for an unknown session")
 
 
 @CHECKS.of("E39")
 async def answers_delete_session(server: OrsSubject) -> None:
     async with server.session() as session:
         answer = await session.post("/delete_session")
-        expect_status(answer, 200, what="/delete_session")
+        expect_status(answer, 200, request="/delete_session")
         expect(answer.json() == {"sid": session.sid}, f"expected the id, got {answer}")
 
 
@@ -312,7 +312,7 @@ async def answers_delete_session(server: OrsSubject) -> None:
 async def ends_the_session_in_delete_session(server: OrsSubject) -> None:
     async with server.session() as session:
         await session.post("/delete_session")
-        expect_detail(await session.post("/ping"), *GONE, what="/ping after /delete_session")
+        expect_detail(await session.post("/ping"), *GONE, request="/ping after /delete_session")
 
 
 @CHECKS.of("E41", *LEDGER_TOOLS)
@@ -335,7 +335,7 @@ async def does_not_tear_down_under_a_call(server: OrsSubject) -> None:
         async with session.open("slow_count", {"seconds": 1.5}) as stream:
             await stream.next()
             await server.wait_for(session.task_id, "slow_count started")
-            expect_status(await session.post("/delete"), 200, what="/delete during a call")
+            expect_status(await session.post("/delete"), 200, request="/delete during a call")
             await stream.rest()
         events = await server.ledger(session.task_id)
     expect(events.count("teardown") == 1, f"expected one teardown, got {events}")
@@ -352,7 +352,7 @@ async def returns_a_conversation(server: OrsSubject) -> None:
             answer = await session.get("/messages")
         if answer.status == HTTPStatus.NOT_FOUND:
             raise NotApplicableError("the server has no /messages")
-        expect_status(answer, 200, what=f"/{name}/messages")
+        expect_status(answer, 200, request=f"/{name}/messages")
         for message in answer.json():
             expect(set(message) == {"role", "blocks", "detail"}, f"unexpected message {message}")
             expect(message["role"] in {"system", "user", "assistant"}, f"unexpected role in {message}")

@@ -141,7 +141,7 @@ async def ends_every_stream_properly(server: OrsSubject) -> None:
     if server.is_acceptance:
         async with server.session() as session, session.open("slow_count", {"seconds": 1.0}) as stream:
             await stream.next()
-            expect_status(await session.post("/delete"), 200, what="/delete during a call")
+            expect_status(await session.post("/delete"), 200, request="/delete during a call")
             deleted = CallEvents(stream, await stream.rest())
         expect(
             deleted.events[-1].name in {"end", "error"}, f"a deleted session's call ended in {deleted.events}"

@@ -32,17 +32,17 @@ def as_object(value: Any, message: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def expect_status(answer: WireAnswer, *statuses: int, what: str) -> None:
+def expect_status(answer: WireAnswer, *statuses: int, request: str) -> None:
     """Raise `NotMetError` unless an answer has one of the statuses."""
     expected = " or ".join(map(str, statuses))
-    expect(answer.status in statuses, f"{what}: expected {expected}, got {answer}")
+    expect(answer.status in statuses, f"{request}: expected {expected}, got {answer}")
 
 
-def expect_detail(answer: WireAnswer, *statuses: int, what: str) -> Any:
+def expect_detail(answer: WireAnswer, *statuses: int, request: str) -> Any:
     """Return the detail of an error with one of the statuses, or raise `NotMetError`."""
-    expect_status(answer, *statuses, what=what)
-    body = as_object(answer.json(), what)
-    expect("detail" in body, f"{what}: expected a detail, got {answer}")
+    expect_status(answer, *statuses, request=request)
+    body = as_object(answer.json(), request)
+    expect("detail" in body, f"{request}: expected a detail, got {answer}")
     return body["detail"]
 
 
@@ -213,7 +213,7 @@ class OrsSubject:
         """Open a session, and delete it at the end; raises `NotMetError` if the server refuses."""
         body = self.task() if body is None else body
         sid, answer = await self.create(body, **headers)
-        expect_status(answer, 200, what="POST /create")
+        expect_status(answer, 200, request="POST /create")
         name = body.get("env_name") or self.environment
         session = OrsSession(
             self.wire, sid, name, str(as_object(body.get("task_spec", {}), "task_spec").get("id", ""))
@@ -247,7 +247,7 @@ class OrsChecks(dict[str, Check]):
         """Add the check of a requirement, which calls these tools of the acceptance environment."""
 
         def add(check: Check) -> Check:
-            # The needed tools decide first: without them the check would fail for a reason that is no fault.
+            # The needed tools decide first: without them the check would fail without a fault.
             async def run(server: OrsSubject) -> None:
                 server.needs(*tools)
                 await check(server)

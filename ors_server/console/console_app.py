@@ -87,7 +87,7 @@ STATIC_TYPES: Mapping[str, bytes] = {
     ".svg": b"image/svg+xml",
 }
 """Only these are served; licences and lists in the same folder are for readers of the source."""
-SHOWN_DIGITS = 12
+HASH_DIGITS = 12
 """Hexadecimal digits of a hash in an address."""
 
 
@@ -112,7 +112,7 @@ def load_static_files() -> Mapping[str, StaticFile]:
     files: dict[str, StaticFile] = {}
     for path in (path for folder in STATIC for path in folder.iterdir() if path.suffix in STATIC_TYPES):
         content = path.read_bytes()
-        address = f"static/{hashlib.sha256(content).hexdigest()[:SHOWN_DIGITS]}/{path.name}"
+        address = f"static/{hashlib.sha256(content).hexdigest()[:HASH_DIGITS]}/{path.name}"
         files[path.name] = StaticFile(address, content, STATIC_TYPES[path.suffix])
     return files
 

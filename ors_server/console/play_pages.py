@@ -46,7 +46,7 @@ def read_task(form: Mapping[str, str]) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class HandPlayedEpisode:
-    """An episode that somebody plays by hand."""
+    """An episode that a person plays by hand."""
 
     record: EpisodeRecord
     steps: Sequence[Step]

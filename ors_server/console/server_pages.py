@@ -22,16 +22,16 @@ from ors_server.model.wire import compact_json
 from ors_server.store.aggregates import PlayedTask, fill_minutes
 from ors_server.store.episode_filter import EpisodeFilter
 
-SHOWN_MINUTES = 60
+DRAWN_MINUTES = 60
 """Minutes whose calls are drawn."""
 MAX_ALARMS = 10
 """Alarms of runs that the overview shows."""
 RECENT_FAILURE = timedelta(days=1)
-RECENT = 8
+MAX_RECENT_EPISODES = 8
 """Episodes of each list of the overview."""
 TASKS = 25
 """Tasks of one page."""
-SEARCHED = 5_000
+MAX_SEARCHED_TASKS = 5_000
 """Tasks that are searched for words at once."""
 PREVIEW = {"player": "preview"}
 """Label of an episode that only showed a prompt."""
@@ -50,7 +50,7 @@ class ServerPages(PageGroup):
         """Show what needs attention, what runs, what ended, and how to connect."""
         totals = await self._store.totals(EpisodeFilter())
         now = self._clock.now()
-        calls = await self._store.calls_by_minute(now - timedelta(minutes=SHOWN_MINUTES))
+        calls = await self._store.calls_by_minute(now - timedelta(minutes=DRAWN_MINUTES))
         failed = await self._store.page(EpisodeFilter(stop_reason="failed"), limit=1)
         health = await self._control.get_health(request.control)
         sessions = await self._manager.sessions()
@@ -63,12 +63,12 @@ class ServerPages(PageGroup):
             failure=next((r for r in failed if now - r.origin.created_at <= RECENT_FAILURE), None),
             totals=totals,
             # The current minute is left out, because it is not over.
-            minutes=fill_minutes(calls, now, SHOWN_MINUTES + 1)[:-1],
+            minutes=fill_minutes(calls, now, DRAWN_MINUTES + 1)[:-1],
             success=totals.successes / totals.graded if totals.graded else None,
             sessions=len(sessions),
             running=sum(session.running_calls for session in sessions),
-            live=await self._store.page(EpisodeFilter(closed=False), limit=RECENT),
-            ended=await self._store.page(EpisodeFilter(closed=True), limit=RECENT),
+            live=await self._store.page(EpisodeFilter(closed=False), limit=MAX_RECENT_EPISODES),
+            ended=await self._store.page(EpisodeFilter(closed=True), limit=MAX_RECENT_EPISODES),
             environments=len(self._manager.environments),
         )
 
@@ -106,7 +106,7 @@ class ServerPages(PageGroup):
         """Return tasks with some words, the index after those that were searched, and how many there are."""
         matching: list[m.TaskView] = []
         end, total = start, start + 1
-        while end < min(total, start + SEARCHED) and len(matching) < TASKS:
+        while end < min(total, start + MAX_SEARCHED_TASKS) and len(matching) < TASKS:
             query = m.PageQuery(start=end, stop=end + (TASKS if not words else m.MAX_PAGE))
             page = await self._control.list_tasks(name, split, query)
             matching += [t for t in page.tasks if words in compact_json(t.task_spec).casefold()]

@@ -156,10 +156,10 @@ def _collect_services(services: Services) -> Iterator[Metric]:
     yield from (capacity, running, waiting, longest)
     loop = services.watch.figures()
     yield CounterMetricFamily("ors_loop_late_seconds", "For how long the event loop was late.", loop.late_s)
-    held = CounterMetricFamily("ors_loop_held_seconds", "Code that held the event loop.", labels=["by"])
+    holds = CounterMetricFamily("ors_loop_held_seconds", "Code that holds the event loop.", labels=["by"])
     for holder in loop.held_by[:MAX_HOLDERS]:
-        held.add_metric([holder.name], holder.seconds)
-    yield held
+        holds.add_metric([holder.name], holder.seconds)
+    yield holds
     backlog = services.store.backlog()
     yield GaugeMetricFamily("ors_store_queued_writes", "Writes that wait for the record.", backlog.entries)
     yield GaugeMetricFamily("ors_store_queued_bytes", "Their size in bytes.", backlog.size)

@@ -24,7 +24,7 @@ _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Visitors:
-    """What anyone may do on a public server."""
+    """What a caller without a key may do on a public server."""
 
     limits: KeyLimits
     """Of each address."""

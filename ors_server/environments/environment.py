@@ -343,7 +343,7 @@ def sandbox_request(instance: object, limits: Limits) -> SandboxRequest:
 def requested_image(instance: object, limits: Limits) -> str | None:
     """Return the id of the image that a session's root will have; `None` without one.
 
-    An environment that fails to tell is no error here: the setup requests the sandbox, and reports it.
+    An environment that fails to tell is not an error here: the setup requests the sandbox, and reports it.
     """
     try:
         root = sandbox_request(instance, limits).root

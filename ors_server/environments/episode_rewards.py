@@ -143,7 +143,7 @@ def noting_judgement(
 
     Args:
         instance: The environment object; a call of another session is not concerned.
-        mistakes: Errors that tell the agent of its mistake, which are no failed judgement.
+        mistakes: Errors that tell the agent of its mistake, which are not failed judgements.
 
     Yields:
         A function that notes a result without a number, and returns it; its reason has no secrets.

@@ -208,7 +208,7 @@ def _prompt_hooks(
 def _plain_list(value: Any) -> list[Any]:
     items = listed(value)
     if items is None:
-        raise EnvironmentFailedError(f"the environment gave {type(value).__name__} where a list was expected")
+        raise EnvironmentFailedError(f"expected a list from the environment, got {type(value).__name__}")
     return [_plain(item) for item in items]
 
 

@@ -387,7 +387,7 @@ def _unknown(reference: str, installed: list[str]) -> str:
     sources = _usable_sources()
     sourced = f", or SOURCE/NAME of the sources {', '.join(sources)}" if sources else ""
     return (
-        f"there is no environment {reference!r}{hint} an installed one "
+        f"unknown environment {reference!r}{hint} an installed one "
         f"({', '.join(usable) or 'none'}), module:Class, the path of a .py file, a folder or a data file"
         f"{sourced} (ors-server list --available shows the sources)"
     )

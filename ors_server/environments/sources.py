@@ -29,7 +29,8 @@ FORCE = "!"
 _MAX_NAME = 64
 """Characters of an environment's name."""
 _DIGEST = 8
-_SHOWN_NAMES = 3
+_MAX_SHOWN_NAMES = 3
+"""Names of environments that an error lists."""
 _PIP_INSTALL = "pip install "
 
 
@@ -132,7 +133,7 @@ class Source:
         hint = (
             f"the nearest are {', '.join(near)}"
             if near
-            else f"the first are {', '.join(names[:_SHOWN_NAMES])}"
+            else f"the first are {', '.join(names[:_MAX_SHOWN_NAMES])}"
         )
         shown = f"got {name!r}" if name else "got none"
         return f"expected one of {len(names)} names, {shown}; {hint}; ors-server list --available lists all"
@@ -141,7 +142,7 @@ class Source:
 def nearest(name: str, names: Sequence[str]) -> list[str]:
     """Return the names that are most like one, the best first."""
     by_key = {candidate.lower(): candidate for candidate in names}
-    return [by_key[key] for key in difflib.get_close_matches(name.lower(), list(by_key), n=_SHOWN_NAMES)]
+    return [by_key[key] for key in difflib.get_close_matches(name.lower(), list(by_key), n=_MAX_SHOWN_NAMES)]
 
 
 def find_version(distribution: str) -> str | None:

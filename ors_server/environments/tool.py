@@ -131,7 +131,7 @@ def _check_target(target: object) -> None:
         raise TypeError(f"@tool takes its options by name: write @tool(name={target!r})")
     if isinstance(target, type) or not (callable(target) or isinstance(target, classmethod)):
         kind = type(target).__name__
-        raise TypeError(f"@tool decorates a method, not a {kind}")
+        raise TypeError(f"@tool decorates a method, got a {kind}")
 
 
 def tool_from_schema(

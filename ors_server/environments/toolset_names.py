@@ -27,7 +27,7 @@ def find_toolset(item: type[Toolset] | str, where: str) -> type[Toolset]:
     location = TOOLSETS.get(item)
     if location is None:
         names = ", ".join(TOOLSETS)
-        msg = f"{where}: there is no toolset named {item!r}; the names are {names}, and a class will do too"
+        msg = f"{where}: unknown toolset {item!r}; expected one of {names}, or a class"
         raise EnvironmentDefinitionError(msg)
     module, name = location.split(":")
     return cast("type[Toolset]", getattr(import_module(module), name))

@@ -260,7 +260,7 @@ class _RunningAttempt:
         if max_steps is None or not self._agent.plays_outside:
             return policy
         limits = (policy.get("step_limit"), self._target.step_limit)
-        # A stricter limit of the environment or the run ends the episode first, so that it is no budget.
+        # A stricter limit of the environment or the run ends the episode first, so that it is not a budget.
         if any(limit is not None and limit <= max_steps for limit in limits):
             return policy
         self._own_step_limit = max_steps
@@ -289,7 +289,7 @@ class _RunningAttempt:
             # Also a report beyond the budget ends the attempt; it raises here.
             self._meter.spend(report.tokens_in, report.tokens_out, report.cost)
             self._end(Ending(report.stop_reason))
-        except Exception as error:  # noqa: BLE001  (an agent is anybody's code)
+        except Exception as error:  # noqa: BLE001  (an agent is its author's code)
             self._fail(error)
 
     def _end(self, ending: Ending) -> None:

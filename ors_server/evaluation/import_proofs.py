@@ -129,7 +129,7 @@ async def _play(
         except AgentSettingsError:  # no gold actions
             return []
         attempts = list(read_attempts(Path(folder) / "run"))
-    # An oracle without actions for single tasks is no failure of the environment.
+    # An oracle without actions for single tasks is not a failure of the environment.
     errors = [
         attempt.error
         for attempt in attempts

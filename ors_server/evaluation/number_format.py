@@ -8,7 +8,7 @@ NOTHING = "-"
 """Replaces a missing figure."""
 _MINUTE = 60
 _HOUR = 3600
-_TINY = 0.0005
+_HALF_A_DIGIT = 0.0005
 
 
 def percent(value: float) -> str:
@@ -70,7 +70,7 @@ def duration(seconds: float) -> str:
 
 def chance(p: float) -> str:
     """Format a p-value."""
-    return "p < 0.001" if p < 2 * _TINY else f"p = {p:.3f}"
+    return "p < 0.001" if p < 2 * _HALF_A_DIGIT else f"p = {p:.3f}"
 
 
 def count_of(count: int, singular: str, many: str | None = None) -> str:

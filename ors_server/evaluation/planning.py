@@ -148,7 +148,7 @@ def check_same(run: Run, target: Target, agent: JSONObject) -> None:
             "the results of two agents would be mixed: restore the file, or begin a new run"
         )
     if run.agent != agent:
-        raise RunError(f"the run {run.run_id} was played by {run.agent}, not by {agent}: begin a new run")
+        raise RunError(f"the run {run.run_id}: expected its agent {run.agent}, got {agent}; begin a new run")
 
 
 async def check_agent(agent: EvaluationAgent, target: Target) -> None:
@@ -229,7 +229,7 @@ def _indices_of(part: str, size: int) -> range:
 def _single(index: int, size: int) -> range:
     position = index + size if index < 0 else index
     if not 0 <= position < size:
-        raise RunError(f"there is no task {index}: the split has {size}")
+        raise RunError(f"unknown task {index}: the split has {size}, numbered from 0")
     return range(position, position + 1)
 
 

@@ -62,15 +62,15 @@ def sign_flip_test(differences: Sequence[float], seed: int = 0) -> SignTest:
     If signs are drawn, the observed ones count as one draw, so that p is never 0 (Phipson and Smyth 2010,
     Stat. Appl. Genet. Mol. Biol. 9, 39).
     """
-    # Sums of the same rewards in another order differ by rounding; that is no difference.
+    # Sums of the same rewards in another order differ by rounding; that is not a difference.
     near = _ROUNDING_SHARE * max(map(abs, differences), default=0.0)
-    moved = [difference for difference in differences if abs(difference) > near]
-    if not moved:
+    changes = [difference for difference in differences if abs(difference) > near]
+    if not changes:
         return SignTest(1.0, is_exact=True)
-    units = _as_fractions(moved)
+    units = _as_fractions(changes)
     if units is None:
-        largest = max(map(abs, moved))
-        units = [round(_FIXED * (difference / largest)) for difference in moved]
+        largest = max(map(abs, changes))
+        units = [round(_FIXED * (difference / largest)) for difference in changes]
     sums = _all_sums(units)
     if sums is None:
         return SignTest(_drawn(units, seed), is_exact=False)
@@ -143,7 +143,7 @@ def _drawn(units: Sequence[int], seed: int) -> float:
 
 FORM = 1
 """Version of the JSON; a form that older readers would misread gets a higher one."""
-_SAME = 1e-9
+_TIE_TOLERANCE = 1e-9
 """Task means that are closer than this are a tie."""
 _NAMED_ANYWAY = frozenset(
     {"agent", "agent_options", "attempts", "environment", "seed", "split", "success_at", "target"}
@@ -455,14 +455,14 @@ def _change(first: TaskAttempts, second: TaskAttempts) -> TaskChange:
 
 
 def _record(changes: Sequence[TaskChange]) -> WinCounts:
-    wins = sum(change.difference > _SAME for change in changes)
-    losses = sum(change.difference < -_SAME for change in changes)
+    wins = sum(change.difference > _TIE_TOLERANCE for change in changes)
+    losses = sum(change.difference < -_TIE_TOLERANCE for change in changes)
     return WinCounts(wins=wins, ties=len(changes) - wins - losses, losses=losses)
 
 
 def _mcnemar(pairs: Sequence[_Pair]) -> McNemar | None:
     """McNemar 1947 (Psychometrika 12, 153-157), by the binomial distribution instead of chi-squared."""
-    # With several attempts at a task, its successes are no single pair of outcomes.
+    # With several attempts at a task, its successes are not a single pair of outcomes.
     if any(len(task.counted) > 1 for pair in pairs for task in pair):
         return None
     tally = Counter((first.successes, second.successes) for first, second in pairs)

@@ -57,8 +57,8 @@ def summarise(results: RunResults, options: FigureOptions | None = None) -> RunS
 
 def task_figures(task: TaskAttempts, options: FigureOptions, *, is_binary: bool) -> TaskFigures:
     """Compute the figures of one task; `is_binary` if every return of the runs is 0 or 1."""
-    returns, counted = task.returns, len(task.counted)
-    rate = task.successes / counted if counted else None
+    returns, attempt_count = task.returns, len(task.counted)
+    rate = task.successes / attempt_count if attempt_count else None
     confidence = options.resampling.confidence
     interval: Interval | None = None
     if is_binary and returns:
@@ -70,7 +70,7 @@ def task_figures(task: TaskAttempts, options: FigureOptions, *, is_binary: bool)
         index=task.index,
         task_hash=task.task_hash,
         recorded=len(task.recorded),
-        counted=counted,
+        counted=attempt_count,
         errored=task.errored,
         over_budget=task.over_budget,
         successes=task.successes,
@@ -79,9 +79,9 @@ def task_figures(task: TaskAttempts, options: FigureOptions, *, is_binary: bool)
         least=min(returns, default=None),
         greatest=max(returns, default=None),
         success_rate=rate,
-        success_interval=None if rate is None else wilson(rate, counted, confidence),
-        pass_at_k=tuple(pass_at_k(counted, task.successes)),
-        pass_hat_k=tuple(pass_hat_k(counted, task.successes)),
+        success_interval=None if rate is None else wilson(rate, attempt_count, confidence),
+        pass_at_k=tuple(pass_at_k(attempt_count, task.successes)),
+        pass_hat_k=tuple(pass_hat_k(attempt_count, task.successes)),
         steps=task.mean(AMOUNTS["steps"]),
         seconds=task.mean(AMOUNTS["seconds"]),
         tokens=task.mean(AMOUNTS["tokens"]),
@@ -103,14 +103,14 @@ def _figures(tasks: Sequence[TaskAttempts], runs: Sequence[Run], options: Figure
         **_columns_at_k(tasks, ks),
     }
     builder = _FigureBuilder(tasks, columns, bootstrap(columns, options.resampling), options)
-    counted = [len(task.counted) for task in tasks]
+    attempt_counts = [len(task.counted) for task in tasks]
     reasons = Counter(attempt.stop_reason or "unknown" for task in tasks for attempt in task.recorded)
     return GroupFigures(
         counts=_counts(tasks, runs),
         reward=builder.estimate("reward", lambda attempt: attempt.episode_return),
-        success_rate=builder.rate("success_rate", counted),
+        success_rate=builder.rate("success_rate", attempt_counts),
         success_rate_errors_as_failures=builder.rate(
-            "pessimistic", [count + task.errored for count, task in zip(counted, tasks, strict=True)]
+            "pessimistic", [count + task.errored for count, task in zip(attempt_counts, tasks, strict=True)]
         ),
         at_k=tuple(builder.at_k(k) for k in ks),
         stop_reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),

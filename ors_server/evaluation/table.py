@@ -31,7 +31,7 @@ COMPARED = ("reward", *RATES, "steps", "tokens", "cost", "seconds", "penalties")
 """Figures of a comparison, in the order in which they are shown."""
 _NAMED = 4
 """Maximum number of tasks that a remark names."""
-_SHOWN_K = 3
+_MAX_SHOWN_K = 3
 """Number of k above 1 that are shown, the first and the last among them."""
 _Format: TypeAlias = Callable[[GroupFigures], str]
 _AMOUNTS = ("steps", "tokens", "cost", "seconds")
@@ -243,7 +243,7 @@ def _rows(overall: GroupFigures) -> list[tuple[str, _Format]]:
             ("... errors as failures", lambda figures: _rate(figures.success_rate_errors_as_failures))
         )
     ks = [figure.k for figure in overall.at_k if figure.k > 1]
-    for k in ks if len(ks) <= _SHOWN_K else (ks[0], ks[len(ks) // 2], ks[-1]):
+    for k in ks if len(ks) <= _MAX_SHOWN_K else (ks[0], ks[len(ks) // 2], ks[-1]):
         rows.extend((f"{name}{k}", _format_at(name, k)) for name in ("pass@", "pass^", "best of "))
     rows.extend((name, _format_amount(name)) for name in _AMOUNTS if getattr(overall, name) is not None)
     rows.extend((name, _metric(name)) for name in overall.metrics if name.endswith("/mean"))

@@ -78,13 +78,15 @@ def group_by_task(attempts: Sequence[Attempt], options: FigureOptions) -> list[T
 
 
 def _task(split: str, index: int, attempts: tuple[Attempt, ...], options: FigureOptions) -> TaskAttempts:
-    counted = tuple(attempt for attempt in attempts if options.counts(attempt))
+    counted_attempts = tuple(attempt for attempt in attempts if options.counts(attempt))
     return TaskAttempts(
         split=split,
         index=index,
         task_hash=next((attempt.task_hash for attempt in attempts if attempt.task_hash), ""),
         recorded=attempts,
-        counted=counted,
-        returns=tuple(attempt.episode_return for attempt in counted if attempt.episode_return is not None),
-        successes=sum(options.succeeded(attempt) for attempt in counted),
+        counted=counted_attempts,
+        returns=tuple(
+            attempt.episode_return for attempt in counted_attempts if attempt.episode_return is not None
+        ),
+        successes=sum(options.succeeded(attempt) for attempt in counted_attempts),
     )

@@ -186,7 +186,7 @@ def _role_of(block: TextBlock | ImageBlock) -> Role | None:
     if not isinstance(block, TextBlock) or block.detail is None:
         return None
     role = block.detail.get("role")
-    # Both the detail and the text: a task's own text `[user]` is no heading.
+    # Both the detail and the text: a task's own text `[user]` is not a heading.
     if role not in {"system", "user", "assistant"} or block.text != f"[{role}]":
         return None
     return cast("Role", role)

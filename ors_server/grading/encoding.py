@@ -152,7 +152,7 @@ class _Decoder:
         if isinstance(tree, list):
             return self.values(tree)
         if not isinstance(tree, dict) or len(cast("dict[str, Any]", tree)) != 1:
-            raise DecodingError("not a value: an object of one key was expected")
+            raise DecodingError("not a value: expected an object of one key")
         ((key, content),) = cast("dict[str, Any]", tree).items()
         read = _READERS.get(key)
         if read is not None:

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias, cast
 
 from ors_server.grading.encoding import DecodingError, from_text
 
-MAX_SHOWN = 200
+MAX_SHOWN_CHARACTERS = 200
+"""Characters of an error's text or name that a report repeats."""
 _MAX_NAMES = 1_000
 _MAX_NAME = 1_000
 
@@ -60,14 +61,14 @@ def read_answer(text: bytes, expected: Tree, tolerance: float) -> FunctionAnswer
         is_expected="value" in answer and same(expected, answer["value"], tolerance),
         names=("StopIteration",) if "stop" in answer else _names(raised),
         text=_text(raised),
-        unfit=str(answer["unfit"])[:MAX_SHOWN] if "unfit" in answer else None,
+        unfit=str(answer["unfit"])[:MAX_SHOWN_CHARACTERS] if "unfit" in answer else None,
     )
 
 
 def _text(raised: Any) -> str:
     if not isinstance(raised, dict):
         return ""
-    return str(cast("dict[str, Any]", raised).get("text", ""))[:MAX_SHOWN]
+    return str(cast("dict[str, Any]", raised).get("text", ""))[:MAX_SHOWN_CHARACTERS]
 
 
 def _names(raised: Any) -> tuple[str, ...]:

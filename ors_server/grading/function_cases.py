@@ -20,7 +20,7 @@ from ors_server.grading.cases import (
 )
 from ors_server.grading.encoding import PATH, DecodingError, Encoder, EncodingError, to_text
 from ors_server.grading.evidence import Evidence
-from ors_server.grading.function_answer import MAX_SHOWN, FunctionAnswer, read_answer
+from ors_server.grading.function_answer import MAX_SHOWN_CHARACTERS, FunctionAnswer, read_answer
 from ors_server.grading.grading_errors import GradingError
 from ors_server.processes import offload
 from ors_server.processes.offload import OverLimitError
@@ -225,7 +225,7 @@ def _error_class(name: str) -> type[BaseException] | None:
 
 def _what_happened(answer: FunctionAnswer) -> str:
     if answer.names:
-        return f"raised {answer.names[0][:MAX_SHOWN]}: {answer.text}"
+        return f"raised {answer.names[0][:MAX_SHOWN_CHARACTERS]}: {answer.text}"
     if answer.unfit is not None:
         return f"returned what cannot be compared: {answer.unfit}"
     return "returned a value" if answer.has_value else "gave no answer"

@@ -28,7 +28,7 @@ _ASKED_DUNDERS = {"__name__", "__qualname__", "__doc__", "__wrapped__", "__annot
 
 def reference_of(mirror: Any) -> RemoteReference:
     """Return a mirror's reference to the object that it represents."""
-    # `vars`, not `getattr`, of a class: a class that derives from a mirrored one is no mirror itself.
+    # `vars`, not `getattr`, of a class: a class that derives from a mirrored one is not a mirror itself.
     is_class = isinstance(mirror, type)
     reference = vars(mirror).get("_ors_class") if is_class else getattr(mirror, "_ors", None)
     if not isinstance(reference, RemoteReference):

@@ -169,7 +169,7 @@ def _check(suite: _Suite) -> None:
         _check_module(module, suite.tests)
     for name in suite.classes:
         if not any(name.startswith(f"{module}.") for module in suite.modules):
-            raise GradingError(f"{name!r} is no class of the modules {', '.join(suite.modules)}")
+            raise GradingError(f"expected a class of the modules {', '.join(suite.modules)}, got {name!r}")
 
 
 def _check_module(module: str, tests: Mapping[str, str]) -> None:
@@ -298,20 +298,20 @@ class _PytestRun:
             await self._worker.aclose()
 
     async def _count(self) -> list[str]:
-        counted = _Verdict()
+        verdict = _Verdict()
         with contextlib.suppress(OutOfTimeError):
-            while counted.counted is None and counted.internal is None:
-                await _note(await self._receive(COUNT_LIMIT), counted)
+            while verdict.counted is None and verdict.internal is None:
+                await _note(await self._receive(COUNT_LIMIT), verdict)
         # Starting pytest and collecting is not charged to the tests' own time.
         self._tests.forget()
-        if counted.uncollected:
-            name, text = counted.uncollected[0]
+        if verdict.uncollected:
+            name, text = verdict.uncollected[0]
             raise GradingError(f"the hidden tests cannot be collected: {name}: {text}")
-        if counted.internal is not None or counted.counted not in {0, _NOTHING_COLLECTED}:
-            raise GradingError(f"pytest could not collect the hidden tests: {counted.internal}")
-        if not counted.names:
+        if verdict.internal is not None or verdict.counted not in {0, _NOTHING_COLLECTED}:
+            raise GradingError(f"pytest could not collect the hidden tests: {verdict.internal}")
+        if not verdict.names:
             raise GradingError("there is no hidden test: a score needs at least one")
-        return counted.names
+        return verdict.names
 
     async def _start_worker(self) -> str | None:
         """Start a worker and load the modules; return why they cannot be loaded."""

@@ -190,7 +190,7 @@ class RemoteAgent:
     def _receive(self) -> bytes:
         message_bytes = self._channel.receive()
         if message_bytes is None:
-            os._exit(0)  # the server is gone, and no one reads the verdict
+            os._exit(0)  # the server is gone, and no process reads the verdict
         if message_bytes[:1] == AGENT_LOST:
             self._is_lost = True
             self.stop(AgentLostError(message_bytes[1:].decode()))

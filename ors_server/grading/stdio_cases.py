@@ -22,7 +22,8 @@ CONCURRENT_CASES = 4
 """Cases that run at the same time."""
 _SPARE_BYTES = 64 * KIB
 _NOT_FOUND = {126, 127}
-_SHOWN_CHARACTERS = 500
+_MAX_SHOWN_CHARACTERS = 500
+"""Characters of a program's output that an error repeats."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,11 @@ class _ProgramGrader:
             probe = await self._evidence.run(["python3", "-I", "-c", ""])
             if probe.exit_code in _NOT_FOUND:
                 raise GraderFailedError(
-                    f"there is no python3 in the sandbox: {probe.stderr.text[:_SHOWN_CHARACTERS]}"
+                    f"there is no python3 in the sandbox: {probe.stderr.text[:_MAX_SHOWN_CHARACTERS]}"
                 )
         reason = await self._problem(case, run)
         if reason is not None and case.shown:
-            printed = run.stdout.text[:_SHOWN_CHARACTERS]
+            printed = run.stdout.text[:_MAX_SHOWN_CHARACTERS]
             reason += f"; given {case.stdin!r}, expected {case.stdout!r}, got {printed!r}"
         return CaseResult(name, passed=reason is None, reason=reason)
 

@@ -103,7 +103,7 @@ class HarborTasks(IndexedTasks):
         for folder in cls._folders.get(str(task_spec.get("split")), ()):
             if folder.name == task_spec.get("task"):
                 return folder
-        raise TaskFolderError(f"no task {task_spec.get('task')!r} in the served folders")
+        raise TaskFolderError(f"unknown task {task_spec.get('task')!r}: no served folder has it")
 
     @override
     @classmethod

@@ -79,7 +79,7 @@ def _read_text(content: bytes) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise RewardFileError(f"reward.txt holds {text[:80]!r}, not a number") from None
+        raise RewardFileError(f"reward.txt: expected a number, got {text[:80]!r}") from None
     return _finite(value, "reward.txt")
 
 
@@ -91,7 +91,7 @@ def _read_json(content: bytes) -> dict[str, float]:
     except ValueError as error:
         raise RewardFileError(f"reward.json is not JSON: {str(error)[:200]}") from None
     if not isinstance(value, dict):
-        raise RewardFileError(f"reward.json holds a {type(value).__name__}, not an object of numbers")
+        raise RewardFileError(f"reward.json: expected an object of numbers, got a {type(value).__name__}")
     entries = cast("Mapping[str, object]", value)
     if len(entries) > MAX_KEYS:
         raise RewardFileError(f"reward.json has {len(entries)} keys, more than {MAX_KEYS}")
@@ -110,7 +110,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _number(value: object, key: str) -> float:
     # `True` is an int to Python; a verifier that writes it has not written a number.
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RewardFileError(f"reward.json: {key} is {str(value)[:80]!r}, not a number")
+        raise RewardFileError(f"reward.json: {key}: expected a number, got {str(value)[:80]!r}")
     try:
         return _finite(float(value), f"reward.json: {key}")
     except OverflowError:
@@ -119,7 +119,7 @@ def _number(value: object, key: str) -> float:
 
 def _finite(value: float, where: str) -> float:
     if not math.isfinite(value):
-        raise RewardFileError(f"{where} is {value}, not a finite number")
+        raise RewardFileError(f"{where}: expected a finite number, got {value}")
     return value
 
 

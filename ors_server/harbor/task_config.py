@@ -35,7 +35,8 @@ SCHEMA_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
 """Task schemas that are read; a task without a version has the last."""
 FILE = "task.toml"
 DEFAULT_VERIFIER_SECONDS = 600.0
-_MAX_SHOWN = 80
+_MAX_SHOWN_CHARACTERS = 80
+"""Characters of a wrong value that an error repeats."""
 _SIZE_UNITS = {"G": 1024.0, "M": 1.0, "K": 1 / 1024}
 _STEP_NAME = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]|[. ]$')
 _DEVICE = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[1-9¹²³])", re.IGNORECASE)
@@ -394,7 +395,7 @@ def _find_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."
 
 
 def read_size(text: str) -> int:

@@ -36,7 +36,7 @@ OUTPUT = "/logs/verifier/test-stdout.txt"
 ARTIFACTS_FOLDER = "/logs/artifacts"
 """The folder that is kept with every episode."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-KEPT_OUTPUT = 32 * 1024
+MAX_OUTPUT_BYTES = 32 * 1024
 """Last bytes of the verifier's output that are kept."""
 MAX_FILE, MAX_KEPT, MAX_LISTED = 64 * 1024, 256 * 1024, 500
 """Limits on artefacts: bytes of one that is kept whole, bytes of all such, and files that are listed."""
@@ -122,7 +122,8 @@ async def verify(
     if control.result.reward is None or control.setup_failure:
         if not is_graded:
             return verdict
-        reason = f"the verifier's own set-up failed, so its {verdict.result.reward:g} is no judgement"
+        reward = f"{verdict.result.reward:g}"
+        reason = f"the verifier's own set-up failed, so its reward {reward} is not a judgement"
         return _failure(f"{reason}: {verdict.setup_failure}", record)
     if is_graded:
         return verdict
@@ -255,7 +256,11 @@ async def _run_tests(
     run = await _run(sandbox, argv, user, network, environment=shown, seconds=step.verifier_seconds)
     output = await _read_optional(sandbox, OUTPUT, max_bytes=None)
     text = (output or b"").decode("utf-8", "replace")
-    record["verifier"] = {"exit_code": run.exit_code, "output": text[-KEPT_OUTPUT:], "seconds": run.spent_s}
+    record["verifier"] = {
+        "exit_code": run.exit_code,
+        "output": text[-MAX_OUTPUT_BYTES:],
+        "seconds": run.spent_s,
+    }
     if run.timed_out:
         reason = f"the verifier did not end within {step.verifier_seconds:g} seconds"
         return VerifierVerdict(RewardResult.without(RewardStatus.LIMIT, reason), {}, record)

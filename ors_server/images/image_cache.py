@@ -37,7 +37,8 @@ from ors_server.sandboxes.cells.server_state import remove_tree
 VARIABLE = "ORS_IMAGES"
 """The environment variable that names the cache's folder."""
 RECORD, ROOT = "image.json", "root"
-_SHORT = 12
+_ID_DIGITS = 12
+"""Hexadecimal digits of an image's id that its short form has."""
 MIN_ID_DIGITS = 6
 """Hexadecimal digits of an image's id that a name must have to match it by its id."""
 
@@ -65,7 +66,7 @@ class CachedImage:
     @property
     def short_id(self) -> str:
         """The first digits of the id, as lists show it."""
-        return self.image_id[:_SHORT]
+        return self.image_id[:_ID_DIGITS]
 
 
 class ImageCache:
@@ -150,7 +151,7 @@ class ImageCache:
                 ids = ", ".join(image.short_id for image in images)
                 raise ImageError(f"{name!r} matches {len(images)} images in {self.folder}: {ids}; use an id")
             listed = ", ".join(shown for image in self.images() for shown in image.names) or "none"
-            raise UnknownImageError(f"no image {name!r} in {self.folder}; the names are: {listed}")
+            raise UnknownImageError(f"unknown image {name!r} in {self.folder}; expected one of: {listed}")
         return images[0]
 
     def remove(self, name: str) -> CachedImage:

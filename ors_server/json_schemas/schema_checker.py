@@ -1,6 +1,6 @@
 """Compiles a schema with all its references, then checks values.
 
-Invariants: a schema is compiled with a list of work, not by recursion, so its depth is no danger; a
+Invariants: a schema is compiled with a list of work, not by recursion, so its depth is not a danger; a
 reference is resolved when the schema is compiled, within the schema alone, so that its validity does not
 depend on a value and nothing is ever retrieved; the same schema at the same base and dynamic scope is
 compiled once, so a circle ends.
@@ -299,7 +299,7 @@ class _Compiler:
     def _fill(self, subschema: _Subschema, place: _Place) -> None:
         schema, self._place = place.schema, place
         if id(schema) not in self._checked and not isinstance(schema, bool):
-            self._draft.refuse_invalid(schema)  # a reference led to a place that is no schema by its keyword
+            self._draft.refuse_invalid(schema)  # a reference led to what is not a schema by its keyword
             self._note(schema, place.base)
         if isinstance(schema, bool):
             subschema.is_false = not schema

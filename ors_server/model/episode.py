@@ -305,20 +305,21 @@ def apply_outcome(
     may_cost = outcome.kind is not OutcomeKind.COMPLETED or outcome.causes or policy.overlong_penalty
     if may_cost and not outcome.is_unjudged:
         charged = _penalties(policy, outcome, number)
-    given = None if outcome.is_unjudged else outcome.reward
-    earned = (given or 0.0) + sum(charged.values()) if charged else given
+    tool_reward = None if outcome.is_unjudged else outcome.reward
+    earned = (tool_reward or 0.0) + sum(charged.values()) if charged else tool_reward
     stop_reason = _stop_reason(state, policy, outcome, number, now - outcome.waived)
-    moved = state
+    moved_state = state
     if stop_reason is not None or state.phase is not Phase.PLAYING:
-        moved = move(state, EpisodeEvent.STEP if stop_reason is None else EpisodeEvent.END, now, stop_reason)
+        event = EpisodeEvent.STEP if stop_reason is None else EpisodeEvent.END
+        moved_state = move(state, event, now, stop_reason)
     unjudged = state.unjudged_steps + outcome.is_unjudged
     can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED and not unjudged
     if policy.emit == "dense":
-        reward, held = earned, state.held
+        reward, withheld = earned, state.held
     else:
-        held = earned if state.held is None else state.held + (earned or 0.0)
-        reward, held = (held, None) if can_pay else (None, held)
-    components: dict[str, float] = {} if given is None else {TOOL_COMPONENT: given}
+        withheld = earned if state.held is None else state.held + (earned or 0.0)
+        reward, withheld = (withheld, None) if can_pay else (None, withheld)
+    components: dict[str, float] = {} if tool_reward is None else {TOOL_COMPONENT: tool_reward}
     penalties, metrics = state.penalties, state.metrics
     if charged:
         components.update((cause.value, amount) for cause, amount in charged.items())
@@ -331,20 +332,20 @@ def apply_outcome(
         for key, value in outcome.metrics.items():
             joined[key] = joined[key].joined(value) if key in joined else Metric.of(value)
         metrics = MappingProxyType(joined)
-    if state.held is not None and held is None:
+    if state.held is not None and withheld is None:
         components[WITHHELD] = state.held
     paid = 0.0 if reward is None else reward
     best = state.best_reward
     if earned is not None and (best is None or earned > best):
         best = earned
-    counted = EpisodeState(  # every field by name, which costs half of what `_replace` does
-        created_at=moved.created_at,
-        phase=moved.phase,
+    new_state = EpisodeState(  # every field by name, which costs half of what `_replace` does
+        created_at=moved_state.created_at,
+        phase=moved_state.phase,
         steps=number,
         episode_return=state.episode_return + paid,
         discounted_return=state.discounted_return + policy.discount ** (number - 1) * paid,
-        held=held,
-        reward_sum=state.reward_sum + (given or 0.0),
+        held=withheld,
+        reward_sum=state.reward_sum + (tool_reward or 0.0),
         penalties=penalties,
         last_reward=state.last_reward if reward is None else reward,
         best_reward=best,
@@ -354,13 +355,13 @@ def apply_outcome(
         refused_steps=state.refused_steps + (outcome.kind is OutcomeKind.INVALID_CALL),
         penalised_steps=state.penalised_steps + bool(charged),
         unjudged_steps=unjudged,
-        started_at=moved.started_at,
+        started_at=moved_state.started_at,
         last_call_at=now,
-        finished_at=moved.finished_at,
-        stop_reason=moved.stop_reason,
+        finished_at=moved_state.finished_at,
+        stop_reason=moved_state.stop_reason,
         waived=state.waived + outcome.waived,
     )
-    return counted, StepReward(number, reward, earned, components, stop_reason is not None, stop_reason)
+    return new_state, StepReward(number, reward, earned, components, stop_reason is not None, stop_reason)
 
 
 def _penalties(policy: EpisodePolicy, outcome: CallOutcome, number: int) -> dict[PenaltyCause, float]:

@@ -147,7 +147,7 @@ class AmbiguousEpisodeError(ClientError):
 
 
 class RecordError(ClientError):
-    """A text is no record of an episode as this server writes it."""
+    """A text is not a record of an episode as this server writes it."""
 
     code = "record"
 
@@ -195,7 +195,7 @@ class RequestTimeoutError(ClientError):
 
 
 class MalformedRequestError(ClientError):
-    """The bytes are no request of HTTP/1.1, or could be read in two ways."""
+    """The bytes are not a request of HTTP/1.1, or could be read in two ways."""
 
     code = "malformed_request"
 

@@ -193,7 +193,7 @@ class HostSlot:
             )
 
 
-ALONE = HostSlot()
+SINGLE_HOST = HostSlot()
 """The slot of a server that is a single process."""
 
 

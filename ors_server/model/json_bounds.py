@@ -29,7 +29,8 @@ MAX_DEPTH = 200
 """Levels of arrays and objects that are read; that of `pydantic_core`."""
 _EXPONENT = 12
 _SLICE = 1 << 17
-_SHORT = 1 << 16
+_MAX_BYTES_AT_ONCE = 1 << 16
+"""Bytes of a text up to which it is counted and read at once."""
 _PAIRS_PER_TURN = 10_000
 """Pairs of an object that are read without a chance for other threads to run."""
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
@@ -61,7 +62,7 @@ async def parse_json(body: bytes, max_values: int) -> Any:
     Raises:
         ValueError: If it is not such a text, has too many values or digits, or is nested too deeply.
     """
-    if len(body) > _SHORT and await _count_values(body, max_values) > MAX_VALUES:
+    if len(body) > _MAX_BYTES_AT_ONCE and await _count_values(body, max_values) > MAX_VALUES:
         return await anyio.to_thread.run_sync(_PatientDecoder().decode, body.decode())
     return from_json(body, allow_inf_nan=False)
 
@@ -94,7 +95,7 @@ def count_values(text: bytes) -> int:
 
 async def _count_values(body: bytes, max_values: int) -> int:
     """Return how many values a text has, about; `_TooMuchError` for too many of them or of digits."""
-    if len(body) <= _SHORT and (count := _signs(body)) <= max_values:
+    if len(body) <= _MAX_BYTES_AT_ONCE and (count := _signs(body)) <= max_values:
         return count
     count = 0
     for count in _measure(body, max_values):  # noqa: B007  (the last one counts)

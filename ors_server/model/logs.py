@@ -94,7 +94,7 @@ _host: list[str] = []
 
 
 class EventLogger:
-    """Logs events with fields. structlog is imported with the first event that anybody listens to."""
+    """Logs events with fields. structlog is imported with the first event that a handler accepts."""
 
     def __init__(self, name: str) -> None:
         """Log under a name `ors_server...`."""

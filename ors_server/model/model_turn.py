@@ -81,7 +81,7 @@ def recorded_turn(metadata: Mapping[str, Any] | None) -> ModelTurn | None:
 
 
 def text_of_message(message: ModelMessage) -> str:
-    """Return the text of a message; parts that are no text are left out."""
+    """Return the text of a message; parts that are not text are left out."""
     if isinstance(message.content, str) or message.content is None:
         return message.content or ""
     texts = (part.get("text") for part in message.content)

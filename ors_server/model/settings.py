@@ -29,7 +29,7 @@ from ors_server.model.visibility import Visibility
 CONFIG = "ORS_CONFIG"
 """Environment variable that names a TOML file of settings."""
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?", re.IGNORECASE)
-_MAX_SHOWN = 80
+_MAX_SHOWN_CHARACTERS = 80
 """Characters of a wrong value that an error repeats."""
 
 
@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     """Who sees rewards over MCP: clients that ask for them (negotiated), every client in `_meta` (meta),
     every client in structured content too (visible), or no client (hidden)."""
     public: Annotated[bool, _ACCESS] = False
-    """Let anyone without a key play, as an agent: over MCP and on the console's play page, and nothing else.
+    """Let callers without a key play, as an agent: over MCP and on the console's play page, and nothing else.
     Keys keep their roles over the other doors."""
     public_sessions: Annotated[int, _ACCESS] = Field(default=4, ge=1)
     """Maximum number of live sessions of one address, or of one /64 of IPv6, on a public server."""
@@ -235,11 +235,11 @@ class Settings(BaseSettings):
     @field_validator("allowed_frames")
     @classmethod
     def _check_origins(cls, origins: list[str]) -> list[str]:
-        """Refuse what is no origin: it becomes a part of a page's Content-Security-Policy."""
+        """Refuse what is not an origin: it becomes a part of a page's Content-Security-Policy."""
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(
-                    f"expected origins, such as https://example.org, got {origin[:_MAX_SHOWN]!r}"
+                    f"expected origins, such as https://example.org, got {origin[:_MAX_SHOWN_CHARACTERS]!r}"
                 )
         return origins
 
@@ -338,7 +338,7 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
             name, got = str(item["loc"][0]), ""
             # A flag's value is repeated, unless it may be a secret; the command line shows it anyway.
             if name in flags_set and SecretStr not in get_args(Settings.model_fields[name].annotation):
-                got = f", got {str(flags_set[name])[:_MAX_SHOWN]!r}"
+                got = f", got {str(flags_set[name])[:_MAX_SHOWN_CHARACTERS]!r}"
             mistakes.append(f"{_source(name, flags_set, file)}{as_expectation(item['msg'])}{got}")
         raise SettingsError("; ".join(mistakes)) from error
     except SourceError as error:

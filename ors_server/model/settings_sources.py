@@ -36,7 +36,7 @@ OTHER_VARIABLES = frozenset(
         "ORS_WORKER_VARIABLES",
     }
 )
-"""Variables that are no settings of the server: of commands, judges, simulated users, environments, workers,
+"""Variables that are not settings of the server: of commands, judges, simulated users, environments, workers,
 the reference SDK."""
 _TESTS = ("ORS_TEST_", "ORS_SOAK_")
 _KUBERNETES = re.compile(r"ORS_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)")
@@ -93,7 +93,7 @@ def _describe(path: Path, text: str, error: tomllib.TOMLDecodeError) -> str:
 
 
 def check_keys(file: TomlFile, known: Collection[str]) -> None:
-    """Refuse a key that is no setting; the `SettingsError` has its line and the nearest setting."""
+    """Refuse a key that is not a setting; the `SettingsError` has its line and the nearest setting."""
     for key in file.values:
         if key not in known:
             raise SettingsError(

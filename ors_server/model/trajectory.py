@@ -518,10 +518,10 @@ def complete_summary(summary: EpisodeSummary, steps: Sequence[Step]) -> EpisodeS
     return with_counts(summary, {name: sum(map(counts, steps)) for name, counts in STEP_COUNTS.items()})
 
 
-def with_counts(summary: EpisodeSummary, counted: Mapping[str, int]) -> EpisodeSummary:
+def with_counts(summary: EpisodeSummary, counts: Mapping[str, int]) -> EpisodeSummary:
     """Return a summary with numbers of steps that an older server did not write, and that it states as 0."""
     missing: dict[str, Any] = {
-        name: count for name, count in counted.items() if count and not getattr(summary, name)
+        name: count for name, count in counts.items() if count and not getattr(summary, name)
     }
     return replace(summary, **missing) if missing else summary
 

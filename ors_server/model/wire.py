@@ -195,10 +195,10 @@ class Message(WireModel):
     @model_validator(mode="before")
     @classmethod
     def _explain_blocks(cls, value: Any) -> Any:
-        given = cast("JSONObject", value) if isinstance(value, dict) else {}
-        blocks: object = given.get("blocks")
-        if "content" in given or isinstance(blocks, str) or _holds_text(blocks):
-            role = given.get("role", "user")
+        fields = cast("JSONObject", value) if isinstance(value, dict) else {}
+        blocks: object = fields.get("blocks")
+        if "content" in fields or isinstance(blocks, str) or _holds_text(blocks):
+            role = fields.get("role", "user")
             raise ValueError(
                 "a message's content is a list of blocks under the name `blocks`: "
                 f'Message(role={role!r}, blocks=[TextBlock(text="...")])'

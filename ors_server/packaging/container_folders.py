@@ -1,4 +1,4 @@
-"""Folders for `docker build`: on the server's image, and as a Hugging Face Space that anyone may play."""
+"""Folders for `docker build`: on the server's image, and as a Hugging Face Space for every visitor."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def write_space(source: EnvironmentSource, folder: Path) -> Sequence[str]:
 {source.description}
 
 Play a task on the page, or give an agent the address of this Space with `/mcp` after it: it is an MCP server.
-Everybody may play, within limits per address; tasks, answers and records are closed.
+Every visitor may play, within limits per address; tasks, answers and records are closed.
 """
     (folder / "README.md").write_text(f"---\n{front}---\n\n{page}", encoding="utf-8")
     (folder / "Dockerfile").write_text(public_dockerfile(source, SPACE_PORT, {}), encoding="utf-8")
@@ -103,7 +103,7 @@ def public_dockerfile(source: EnvironmentSource, port: int, variables: Mapping[s
     packages = " ".join(json.dumps(text) for text in requirements_of(source))
     own_url = "${SPACE_HOST:+ORS_PUBLIC_URL=https://$SPACE_HOST}"  # a Space knows where it is served
     serve = f"exec env {own_url} ors-server serve {PLACE}/{_path_in(source)}"
-    return f"""# {source.name} {version_of(source)}: everybody plays it, on a page and over MCP.
+    return f"""# {source.name} {version_of(source)}: every visitor plays it, on a page and over MCP.
 FROM {BASE}
 # Debian keeps only the newest version of a package: one that is pinned could not be installed later.
 # hadolint ignore=DL3008
@@ -113,8 +113,8 @@ RUN apt-get update -qq \\
     && {_INSTALL} {packages} \\
     && useradd --uid 1000 --no-create-home --shell /usr/sbin/nologin ors
 COPY environments {PLACE}
-# Spaces are reached through proxies with private addresses, which name the visitor's address. Everybody
-# may play; nobody reads tasks or answers. A record in memory ends with the container.
+# Spaces are reached through proxies with private addresses, which name the visitor's address. Visitors
+# may play; none reads tasks or answers. A record in memory ends with the container.
 ENV PYTHONUNBUFFERED=1 \\
     {lines}
 USER 1000

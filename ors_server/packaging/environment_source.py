@@ -59,7 +59,7 @@ _SYSTEM = frozenset(
         *("/tmp", "/usr", "/var"),  # noqa: S108
     }
 )
-"""Folders that every machine has; what is below them is no place of the author's."""
+"""Folders that every machine has; what is below them is not a place of the author's."""
 
 
 class PackagingError(EnvironmentDefinitionError):
@@ -129,7 +129,7 @@ def read_source(reference: str) -> EnvironmentSource:
 
     Raises:
         PackagingError: If it has several environments, or has what must not be published.
-        UnknownEnvironmentError: If it is no path, or there is no environment.
+        UnknownEnvironmentError: If it is not a path, or there is no environment.
         EnvironmentDefinitionError: If it breaks a rule.
     """
     location, colon, name = reference.rpartition(":")

@@ -56,7 +56,7 @@ async def returns_of_known_plays(
     unknown = sorted(set(splits) - set(names))
     if unknown:
         existing = ", ".join(split.name for split in definition.splits)
-        raise PackagingError(f"{definition.name}: there is no split {unknown[0]!r}; there are {existing}")
+        raise PackagingError(f"{definition.name}: unknown split {unknown[0]!r}; expected one of {existing}")
     plays: list[KnownReturn] = []
     async with open_environment(definition) as client:
         for name in names:

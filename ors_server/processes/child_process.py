@@ -34,7 +34,7 @@ def worker_command(module: str, *arguments: str) -> list[str]:
     `main` must end when standard input does; `arguments` are its `sys.argv[2:]`. The program may run in any
     folder: relative entries of `sys.path` start from the folder of this process.
     """
-    # Entries that are no folders are kept: hooks of editable installations compare them by their text.
+    # Entries that are not folders are kept: hooks of editable installations compare them by their text.
     path = [os.path.abspath(entry) if os.path.exists(entry or ".") else entry for entry in sys.path]  # noqa: PTH100, PTH110  (texts, which may be empty)
     return [sys.executable, "-P", "-c", _PROGRAM.format(module=module), json.dumps(path), *arguments]
 
@@ -133,7 +133,7 @@ class ChildProcess:
 
     def end(self, patience: float = 0.0) -> int:
         """Close its pipes, kill it and what it started after `patience` seconds, and return its status."""
-        below = self.rows_below()  # once it has ended, they are no descendants of its
+        below = self.rows_below()  # once it has ended, they are not its descendants
         self.close_pipes()
         if patience:
             self.wait(patience)

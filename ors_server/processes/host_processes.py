@@ -151,19 +151,19 @@ def inner_pid(pid: int) -> int | None:
 def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]) -> bool:
     """Signal a process if `is_ours` still accepts it once it is open as a pidfd; return whether it did."""
     try:
-        held = os.pidfd_open(pid)
+        pidfd = os.pidfd_open(pid)
     except OSError:
         return False
     try:
         # Only now: until the pidfd is open, another process may get the number.
         if not is_ours(pid):
             return False
-        signal.pidfd_send_signal(held, number)
+        signal.pidfd_send_signal(pidfd, number)
         return True
     except OSError:
         return False
     finally:
-        os.close(held)
+        os.close(pidfd)
 
 
 def marked_processes(entry: str, *, begins: bool = False) -> list[int]:

@@ -121,7 +121,7 @@ class LocalBackend:
             return WorkerEnvResource(spec, resource_id)
         raise ResourceUseError(
             f"the local backend starts a LocalEnvResourceSpec or a WorkerEnvResourceSpec, "
-            f"not a {type(spec).__name__}; give the pool a custom backend for it"
+            f"got a {type(spec).__name__}; give the pool a custom backend for it"
         )
 
 

@@ -330,7 +330,7 @@ class ResourcePool:
 
         `specs` is a list with the same figures for each spec, and its `name`, `backend` and `cap`.
         """
-        held = [key for (_, key), lease in self._leases.items() if lease.slot is not None]
+        leased_keys = [key for (_, key), lease in self._leases.items() if lease.slot is not None]
         specs: list[dict[str, Any]] = [
             {
                 "name": queue.spec.label,
@@ -338,8 +338,8 @@ class ResourcePool:
                 "cap": queue.cap,
                 "total": queue.total,
                 "idle": len(queue.idle),
-                "held": held.count(queue.key),
-                "changing": queue.total - len(queue.idle) - held.count(queue.key),
+                "held": leased_keys.count(queue.key),
+                "changing": queue.total - len(queue.idle) - leased_keys.count(queue.key),
                 "waiting": len(queue.requests),
             }
             for queue in self._queues.values()

@@ -17,7 +17,7 @@ from typing_extensions import override
 from ors_server.processes.child_process import ChildProcess, kill_rows
 from ors_server.processes.host_processes import descendants
 
-KEPT_BYTES = 4_000
+MAX_KEPT_BYTES = 4_000
 """Bytes that are kept of the end of standard error."""
 _PIECE = 1 << 16
 _PAUSE = 0.001
@@ -65,7 +65,7 @@ class WatchedChild(ChildProcess):
 
     @override
     def end(self, patience: float = 0.0) -> int:
-        below = self.rows_below()  # once it has ended, they are no descendants of its
+        below = self.rows_below()  # once it has ended, they are not its descendants
         self.close_pipes()
         self._watcher.join(patience)
         status = self._killed_status()
@@ -117,7 +117,7 @@ class WatchedChild(ChildProcess):
                 break
             if self._errors in ready and not self._keep():
                 poll.unregister(self._errors)
-        for _ in range(KEPT_BYTES):
+        for _ in range(MAX_KEPT_BYTES):
             if not self._keep():
                 break
         with self._lock:  # what it started goes with it, while the number of the group is still its own
@@ -142,7 +142,7 @@ class WatchedChild(ChildProcess):
         with suppress(BlockingIOError):
             piece = os.read(self._errors, _PIECE)
         self._tail += piece
-        del self._tail[:-KEPT_BYTES]
+        del self._tail[:-MAX_KEPT_BYTES]
         if len(piece) == _PIECE:
             time.sleep(_PAUSE)
         return bool(piece)

@@ -100,8 +100,7 @@ def find_reward(name: str) -> Reward:
     near = near or difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UnknownRewardError(
-        f"there is no reward named {name!r}; {hint}`ors-server rewards` lists them, and module:name finds "
-        "your own"
+        f"unknown reward {name!r}; {hint}`ors-server rewards` lists them, and module:name finds your own"
     )
 
 

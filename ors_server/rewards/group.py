@@ -94,7 +94,7 @@ class _WholeGroup(DelegatingReward):
     def read(self, raw: object) -> RewardResult:
         if not isinstance(raw, Sequence) or isinstance(raw, str | bytes):
             raise RewardValueError(
-                f"a group reward returns a list with one judgement per rollout, not a {type(raw).__name__}"
+                f"a group reward returns a list with one judgement per rollout, got a {type(raw).__name__}"
             )
         judgements = cast("Sequence[object]", raw)
         if len(judgements) != self._size:

@@ -27,13 +27,13 @@ from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueE
 from ors_server.rewards.reward_trajectory import Trajectory
 
 FILE = "feedback.json"
-SHOWN_EXAMPLES = 10
+MAX_EXAMPLES = 10
 """Examples that the model is shown: the last ones (arise-ai 0.2.1)."""
-KEPT_OUTCOME = 500
+MAX_OUTCOME_CHARACTERS = 500
 """Characters of an outcome that are kept, and shown of the trajectory that is rated (arise-ai 0.2.1)."""
-SHOWN_TASK = 200
+MAX_TASK_CHARACTERS = 200
 """Characters of the rated trajectory's task that are shown; half of them of an example's (arise-ai 0.2.1)."""
-SHOWN_OUTCOME = 200
+MAX_EXAMPLE_CHARACTERS = 200
 """Characters of an example's outcome that are shown (arise-ai 0.2.1)."""
 
 
@@ -115,7 +115,7 @@ class LearnedReward(Reward):
         if not _is_rating(score):
             raise RewardValueError(f"expected a rating in [0, 1], got {score!r:.80}")
         rating = Feedback(
-            trajectory.task, trajectory.outcome[:KEPT_OUTCOME], len(trajectory.steps), float(score)
+            trajectory.task, trajectory.outcome[:MAX_OUTCOME_CHARACTERS], len(trajectory.steps), float(score)
         )
         with self._lock:
             if self._folder is None:
@@ -144,15 +144,15 @@ class LearnedReward(Reward):
             return task_success.read(task_success.judge({"trajectory": trajectory})).with_extras(
                 {"learned_examples": len(examples)}
             )
-        shown = examples[-SHOWN_EXAMPLES:]
+        shown = examples[-MAX_EXAMPLES:]
         blocks = {
-            f"example{number}": f"Task: {rating.task[: SHOWN_TASK // 2]}\n"
-            f"Outcome: {rating.outcome[:SHOWN_OUTCOME]}\nSteps: {rating.step_count}"
+            f"example{number}": f"Task: {rating.task[: MAX_TASK_CHARACTERS // 2]}\n"
+            f"Outcome: {rating.outcome[:MAX_EXAMPLE_CHARACTERS]}\nSteps: {rating.step_count}"
             for number, rating in enumerate(shown, 1)
         }
         blocks["trajectory"] = (
-            f"Task: {trajectory.task[:SHOWN_TASK]}\n"
-            f"Outcome: {trajectory.outcome[:KEPT_OUTCOME]}\nSteps: {len(trajectory.steps)}"
+            f"Task: {trajectory.task[:MAX_TASK_CHARACTERS]}\n"
+            f"Outcome: {trajectory.outcome[:MAX_OUTCOME_CHARACTERS]}\nSteps: {len(trajectory.steps)}"
         )
         rated = "\n".join(
             f"example{number}: {rating.human_score:g}" for number, rating in enumerate(shown, 1)

@@ -134,7 +134,7 @@ class _NormalisedAnswer:
     def __init__(self, text: str, form: str, options: QAOptions) -> None:
         self._text, self._form, self._options = text, form, options
         self._words = form.split()
-        self._counted = Counter(self._words)
+        self._word_counts = Counter(self._words)
 
     def compared_with(self, gold: str) -> QAScore:
         if self._options.numeric and (number := _number(gold)) is not None:
@@ -150,7 +150,7 @@ class _NormalisedAnswer:
         if not self._words or not gold:
             both = em if self._options.empty == "squad2" else 0.0
             return QAScore(both, em, both, both)
-        shared = sum((self._counted & Counter(gold)).values())
+        shared = sum((self._word_counts & Counter(gold)).values())
         f1, precision, recall = count_f1(shared, len(self._words), len(gold))
         return QAScore(f1, em, precision, recall)
 

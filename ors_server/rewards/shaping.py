@@ -71,7 +71,7 @@ class PotentialShaping:
         earned = self.scale * (self.discount * potential - self.potential)
         if not math.isfinite(earned):
             raise RewardValueError(
-                f"the step from {self.potential:g} to {potential:g} earns {earned}, not a finite number"
+                f"the step from {self.potential:g} to {potential:g}: expected a finite reward, got {earned}"
             )
         self.potential = potential
         return earned

@@ -171,7 +171,7 @@ class HostedSandbox(Sandbox):
             else:
                 other = await backend.start_in_network(session_id, self.limits, self.cell.root, network)
             if not isinstance(other, type(self)):
-                raise TypeError(f"a {type(self).__name__} was expected, not a {type(other).__name__}")
+                raise TypeError(f"expected a {type(self).__name__}, got a {type(other).__name__}")
             forks.append(other)
 
         async with self._exclusively():
@@ -282,7 +282,7 @@ class HostedSandbox(Sandbox):
         async with self._exclusively():
             is_root = self.cell.root is not None
             files = WorkDir(
-                self.cell.work_folder(), self.work_dir, self.limits, self.cell.owner, is_root=is_root
+                self.cell.work_folder(), self.work_dir, self.limits, self.cell.uid, is_root=is_root
             )
             # In a thread, because files may be on a slow disk.
             return await anyio.to_thread.run_sync(partial(work, files))

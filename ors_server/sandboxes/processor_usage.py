@@ -58,8 +58,8 @@ class Spent:
     delayed_s: float
     """Seconds for which it was ready to run and had no processor.
 
-    The longest wait of one thread, not their sum: threads that wait for each other's processor are no sign of
-    a busy machine. The guardian, its child and what is below wait one after another, so these are added.
+    The longest wait of one thread, not their sum: threads that wait for each other's processor are not a sign
+    of a busy machine. The guardian, its child and what is below wait one after another, so these are added.
     """
     has_ended_children: bool
     """Whether processes ended whose waits are not counted."""

@@ -63,7 +63,7 @@ class ProgramClock:
         self._waited = 0.0  # seconds of waiting since then, less those by which this server was late
         self._since_look = 0.0  # those since the last look
         self._processor = self._awake = 0.0  # as the last look found them
-        self._counted = self._forgotten = 0.0
+        self._counted_until = self._forgotten = 0.0
 
     @property
     def spent_s(self) -> float:
@@ -95,7 +95,7 @@ class ProgramClock:
         """
         results: list[T] = []
         errors: list[Exception] = []
-        self._counted = self._clock.monotonic()
+        self._counted_until = self._clock.monotonic()
 
         async def watch() -> None:
             try:
@@ -127,7 +127,7 @@ class ProgramClock:
             self._count()
             self._before, self._waited, self._since_look = self._since_look, 0.0, 0.0
             self._first, self._is_watched = self._meter(), True
-            self._counted = self._clock.monotonic()  # after the look, which is not counted either
+            self._counted_until = self._clock.monotonic()  # after the look, which is not counted either
         processor, awake, waited = self._processor, self._awake + self._since_look, self._waited
         left = limit
         while left > 0:
@@ -143,10 +143,10 @@ class ProgramClock:
                 patience = UNCOUNTED_PATIENCE if used.has_ended_children else 1.0
                 spent = self._awake - awake
                 left = min(limit - (self._processor - processor), patience * limit - spent)
-            if left > 0 and self._counted >= backstop:
+            if left > 0 and self._counted_until >= backstop:
                 raise SandboxStarvedError(
                     f"a program got {spent:.1f} of its {limit:g} seconds of a processor within "
-                    f"{self._counted - began:.0f} seconds: the machine is too busy"
+                    f"{self._counted_until - began:.0f} seconds: the machine is too busy"
                 )
         # Where it slept before and computes now, the larger of all sleep and all computing grows by less.
         self._before += max(0.0, had_spent + limit - self._total)
@@ -159,8 +159,8 @@ class ProgramClock:
 
     def _count(self, late: float = 0.0) -> None:
         now = self._clock.monotonic()
-        passed = max(0.0, now - self._counted - late)
-        self._counted = now
+        passed = max(0.0, now - self._counted_until - late)
+        self._counted_until = now
         self._waited += passed
         self._since_look += passed
 

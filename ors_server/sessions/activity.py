@@ -1,6 +1,6 @@
 """What happens in the sessions of this process, as it happens, for those who follow it.
 
-Nothing is kept: an event is made only while somebody follows, so that a call pays one comparison for it
+Nothing is kept: an event is made only while a client follows, so that a call pays one comparison for it
 otherwise. A reader that is too slow loses the oldest events and gets their number; the record has them all.
 """
 
@@ -19,7 +19,7 @@ from ors_server.model.wire import JSONObject, compact_json
 
 MAX_WAITING = 1_000
 """Events that wait for one reader."""
-SHOWN_ARGUMENTS = 2_000
+MAX_ARGUMENT_CHARACTERS = 2_000
 """Maximum number of characters of a call's arguments in an event."""
 
 
@@ -89,7 +89,7 @@ class ActivityFeed:
     ) -> None:
         """Tell that a call begins to run."""
         try:
-            shown = compact_json(arguments)[:SHOWN_ARGUMENTS]
+            shown = compact_json(arguments)[:MAX_ARGUMENT_CHARACTERS]
         except (TypeError, ValueError, RecursionError):  # the call's own checks answer it
             shown = ""
         self._publish(_event("call", origin, at, call_id=call_id, tool=tool, arguments=shown))

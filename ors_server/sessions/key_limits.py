@@ -11,7 +11,7 @@ from ors_server.model.errors import CapacityError
 MINUTE: Final = 60.0
 MAX_BUCKETS: Final = 10_000
 """Credentials whose rates are remembered; one more makes the server forget the one that was idle longest.
-The addresses of a public server are credentials, and anyone may have many of them."""
+The addresses of a public server are credentials, and one client may have many of them."""
 
 
 @dataclass(frozen=True, slots=True)

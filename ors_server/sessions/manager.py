@@ -292,7 +292,7 @@ class SessionManager:
         definition = self.environments.get(name) or self.environments.get(name.lower())
         if definition is None:
             served = ", ".join(self.environments)
-            raise UnknownEnvironmentError(f"unknown environment {name!r}; served are {served}")
+            raise UnknownEnvironmentError(f"unknown environment {name!r}; expected one of {served}")
         return definition
 
     async def remember_tasks(
@@ -477,7 +477,7 @@ class SessionManager:
     def episode_of(self, session_id: str) -> str | None:
         """Return the id of the episode that a session plays, live or to be rebuilt; `None` without one.
 
-        It is no activity, and rebuilds nothing.
+        It does not count as activity, and rebuilds nothing.
         """
         session = self._sessions.get(session_id)
         if session is not None:
@@ -485,7 +485,7 @@ class SessionManager:
         return None if self.recoverer is None else self.recoverer.episode_of(session_id)
 
     async def delete(self, session_id: str) -> bool:
-        """End a session, waiting until its environment is torn down; an unknown id is no error.
+        """End a session, waiting until its environment is torn down; an unknown id is not an error.
 
         Returns:
             Whether there was such a session, or one that was being made.
@@ -503,7 +503,7 @@ class SessionManager:
         return True
 
     def peek(self, session_id: str) -> Session | None:
-        """Return a live session; it is no activity, and rebuilds nothing."""
+        """Return a live session; it does not count as activity, and rebuilds nothing."""
         return self._sessions.get(session_id)
 
     def live_summary(self, origin: EpisodeOrigin) -> EpisodeSummary | None:
@@ -514,7 +514,7 @@ class SessionManager:
 
     @property
     def live_sessions(self) -> Collection[Session]:
-        """All live sessions; reading them is no activity."""
+        """All live sessions; reading them does not count as activity."""
         return self._sessions.values()
 
     def drain(self) -> None:

@@ -301,7 +301,7 @@ class Session:
         return call
 
     async def score_group(self, candidates: list[GroupCandidate], *, call_id: str | None = None) -> Call:
-        """Begin to score a group of rollouts of this session's task; it is no step of the episode.
+        """Begin to score a group of rollouts of this session's task; it is not a step of the episode.
 
         Raises:
             NotSupportedError: If the environment scores no groups.

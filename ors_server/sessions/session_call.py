@@ -67,7 +67,7 @@ class Refusal:
     reason: RefusalReason
     error: str
     step: int | None = None
-    """The step's number; `None` for a call after the end, which is no step."""
+    """The step's number; `None` for a call after the end, which is not a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Failure:
 
     error: OrsServerError
     step: int | None = None
-    """The step's number; `None` for a call that is no step, or none yet."""
+    """The step's number; `None` for a call that is not a step, or none yet."""
 
 
 @dataclass(frozen=True, slots=True)

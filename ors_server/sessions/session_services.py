@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.errors import StoreError
-from ors_server.model.host_slot import ALONE, HostSlot
+from ors_server.model.host_slot import SINGLE_HOST, HostSlot
 from ors_server.model.logs import get_logger
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import JSONObject
@@ -275,7 +275,7 @@ class SessionOptions:
     """Seconds that running calls have to end then."""
     limits_of: LimitsOf = no_key_limits
     """Returns the limits of an API key; called each time, because keys may change while the server runs."""
-    slot: HostSlot = ALONE
+    slot: HostSlot = SINGLE_HOST
     """Which host of several this server is: its sessions are those whose ids are in its slot."""
 
 

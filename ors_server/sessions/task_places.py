@@ -99,7 +99,7 @@ class TaskPlaces:
                         split.name, first, min(first + BATCH, count)
                     )
                     await self.remember(definition, split.name, first, tasks)
-            except OrsServerError:  # a split that cannot be read is no fault of the session
+            except OrsServerError:  # a split that cannot be read is not a fault of the session
                 continue
 
 

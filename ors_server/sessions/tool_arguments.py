@@ -26,7 +26,7 @@ _Result = TypeVar("_Result")
 MAX_VALUES = 50_000
 """Values, keys and containers of one JSON value that the server copies: more would hold the event loop."""
 
-LARGE = 2**20
+MIN_LARGE_BYTES = 2**20
 """Bytes of a value that takes milliseconds to write or to hash."""
 
 _OVERHEAD = 64
@@ -105,7 +105,7 @@ def copy_json(value: JSONObject) -> JSONObject:
 
 async def read_through(function: Callable[[_Value], _Result], value: _Value) -> _Result:
     """Return what a function makes of a JSON value, in a thread if the event loop would wait for it."""
-    if size_of_json(value, LARGE) < LARGE:
+    if size_of_json(value, MIN_LARGE_BYTES) < MIN_LARGE_BYTES:
         return function(value)
     return await anyio.to_thread.run_sync(function, value)
 
@@ -336,7 +336,7 @@ def _unknown_names(
     ignored = [name[:MAX_SHOWN_NAME] for name in arguments if name not in takes][:MAX_NAMED_TOOLS]
     if not ignored:
         return []
-    return [f"{tool.name} takes {', '.join(takes)}, not {', '.join(map(repr, ignored))}"]
+    return [f"{tool.name} takes {', '.join(takes)}, got {', '.join(map(repr, ignored))}"]
 
 
 def _sentence(problem: ErrorDetails, *, shows_input: bool) -> str:
@@ -357,7 +357,7 @@ def _sentence(problem: ErrorDetails, *, shows_input: bool) -> str:
         sentence = f"{subject}: {words}"
     if not shows_input:
         return sentence
-    return f"{sentence}, not {_shown(problem['input'])}"
+    return f"{sentence}, got {_shown(problem['input'])}"
 
 
 def _shown(value: Any) -> str:

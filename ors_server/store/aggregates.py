@@ -215,7 +215,7 @@ def fill_minutes(counted: Iterable[CallsOfMinute], now: datetime, minutes: int) 
     return [by_start.get(start) or CallsOfMinute(start) for start in starts]
 
 
-RARE, MOSTLY = 0.2, 0.8
+MIN_LEARNABLE_RATE, MAX_LEARNABLE_RATE = 0.2, 0.8
 """Solve rates: below the first a task is rarely solved, above the second mostly; between them it is
 learnable, because some attempts at it succeed and some fail."""
 
@@ -226,7 +226,7 @@ def solve_band(rate: float | None) -> str:
         return "ungraded"
     if rate in {0.0, 1.0}:
         return "never" if rate == 0.0 else "always"
-    return "rare" if rate < RARE else "learnable" if rate <= MOSTLY else "mostly"
+    return "rare" if rate < MIN_LEARNABLE_RATE else "learnable" if rate <= MAX_LEARNABLE_RATE else "mostly"
 
 
 def fold_totals(groups: Sequence[EpisodeGroup]) -> EpisodeTotals:

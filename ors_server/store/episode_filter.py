@@ -156,7 +156,7 @@ Names: TypeAlias = "str | tuple[str, ...] | None"
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFilter:
-    """Conditions that an episode must meet; a field that is `None` is no condition."""
+    """Conditions that an episode must meet; a field that is `None` is not a condition."""
 
     environment: Names = None
     split: Names = None

@@ -17,7 +17,7 @@ LABEL = "label:"
 """Before the key of a label, in the names by which series are apart."""
 ORIGINS = ("environment", "split", "environment_version", "server_version")
 """Properties of an episode by which series may be apart, besides labels."""
-DEAD = 1e-6
+MAX_DEAD_SPREAD = 1e-6
 """Largest difference between the returns of a dead group: nothing in it says what was better."""
 MIN_GRADED = 4
 """Fewest graded episodes of a group that is judged."""
@@ -230,7 +230,7 @@ def make_groups(samples: Iterable[EpisodeSample]) -> list[RolloutGroup]:
             greatest=max(returns, default=None),
             successes=successes,
             kind="small" if is_small else kind,
-            is_dead=None if is_small else max(returns) - min(returns) <= DEAD,
+            is_dead=None if is_small else max(returns) - min(returns) <= MAX_DEAD_SPREAD,
         )
         figures.append((min(sample.created_at for sample in group), figure))
     return [figure for _, figure in sorted(figures, key=lambda pair: (pair[0], pair[1].group, pair[1].step))]

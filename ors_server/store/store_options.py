@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ors_server.model.host_slot import ALONE, HostSlot
+from ors_server.model.host_slot import SINGLE_HOST, HostSlot
 
 
 class Durability(StrEnum):
@@ -36,7 +36,7 @@ class StoreOptions:
     """Seconds that a write may take, retries included, before its caller gets an error."""
     idle_seconds: float = 900.0
     """Seconds without a write after which an open episode of another server is not taken for a live one."""
-    slot: HostSlot = ALONE
+    slot: HostSlot = SINGLE_HOST
     """Which of several hosts on one record this store's server is. A host takes up the open episodes of its
     slot although other hosts have the record open: its supervisor has reaped the process that wrote them."""
     queue_entries: int = 20_000

@@ -134,30 +134,30 @@ class FrontControl:
     async def update_slots(self) -> None:
         """Ask each host once which slots it has, and change the front's table."""
         slots = await asyncio.gather(*(self._slots_of(number) for number in range(len(self.addresses))))
-        moved = {
+        new_owners = {
             slot: number
             for number, owned in enumerate(slots)
             for slot in owned
             if 0 <= slot < SLOTS and self.owners[slot] != number
         }
-        if moved:
-            await self._move(moved)
+        if new_owners:
+            await self._move(new_owners)
         for number in range(len(self.addresses)):
             if number not in self.owners:  # a HAProxy that was started again does not know it
                 await self.set_traffic(number, is_open=False)
 
-    async def _move(self, moved: Mapping[int, int]) -> None:
+    async def _move(self, new_owners: Mapping[int, int]) -> None:
         before = set(self.owners)
-        for slot, number in moved.items():
+        for slot, number in new_owners.items():
             self.owners[slot] = number
         self._write_maps()
         for number in before - set(self.owners):
             await self.send(f"del map {self.folder / HOST_MAP} {host_name(number)}")
         path = self.folder / SLOT_MAP
-        commands = [f"set map {path} {slot} {host_name(number)}" for slot, number in moved.items()]
+        commands = [f"set map {path} {slot} {host_name(number)}" for slot, number in new_owners.items()]
         for start in range(0, len(commands), MAX_COMMANDS):
             await self.send(";".join(commands[start : start + MAX_COMMANDS]))
-        log.info("slots_moved", slots=len(moved), hosts=sorted(map(host_name, set(moved.values()))))
+        log.info("slots_moved", slots=len(new_owners), hosts=sorted(map(host_name, set(new_owners.values()))))
 
     async def _slots_of(self, number: int) -> Sequence[int]:
         """Return the slots that a host says it has; empty if it does not answer."""

@@ -139,7 +139,7 @@ async def prompt_keeps_answers(subject: EnvironmentSubject) -> None:
         prompt = await session.prompt()
         for name in fields:
             answer = str(task.spec.get(name, ""))
-            # Whole words only: the answer 4 is no part of a prompt with 42.
+            # Whole words only: the answer 4 is not a part of a prompt with 42.
             match = answer and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt)
             expect(not match, f"the prompt of {task} holds the value of {name!r}")
 
@@ -202,13 +202,15 @@ async def event_loop_is_free(subject: EnvironmentSubject) -> None:
     for task in (await subject.sample())[:1]:
         for actions in (subject.some_actions(task), subject.trial_actions()):
             await subject.play(task, actions)
-    held = {holding.name: holding.longest_s for holding in subject.holdings if holding.longest_s > MAX_HELD}
+    hold_seconds = {
+        holding.name: holding.longest_s for holding in subject.holdings if holding.longest_s > MAX_HELD
+    }
     # Code without a name is the engine's or the event loop's, and not the author's.
-    held.pop(UNNAMED, None)
+    hold_seconds.pop(UNNAMED, None)
     expect(
-        not held,
+        not hold_seconds,
         "blocking code in async functions stops every session of the server: "
-        + ", ".join(f"{name} for {seconds:.1f} s" for name, seconds in held.items())
+        + ", ".join(f"{name} for {seconds:.1f} s" for name, seconds in hold_seconds.items())
         + "; await instead, or make it a plain def, which runs in a thread",
     )
 

@@ -15,7 +15,8 @@ from ors_server.testing.promises import raises
 from ors_server.testing.sandbox_promises import SandboxPromises, require
 
 _LIMIT = 20.0
-_SOON = 5.0
+_END_SECONDS = 5.0
+"""Seconds in which a program must be gone after its end."""
 _PAUSE = 0.02
 _CLEAN = {"PATH", "LANG", "HOME", "TMPDIR"}
 _BOOKKEEPING = {"PWD", "OLDPWD", "SHLVL", "_", "ORS_SANDBOX"}
@@ -29,8 +30,8 @@ async def _shell(sandbox: Sandbox, script: str, **files: bytes) -> FreshRun:
     return await sandbox.run_fresh(["sh", "-c", script], files=files, time_limit=_LIMIT)
 
 
-def _expect(run: FreshRun, stdout: str, what: str, *, exit_code: int = 0) -> None:
-    require(holds=run.stdout.text == stdout and run.exit_code == exit_code, what=f"{what}, not {run}")
+def _expect(run: FreshRun, stdout: str, expected: str, *, exit_code: int = 0) -> None:
+    require(run.stdout.text == stdout and run.exit_code == exit_code, f"{expected}, got {run}")
 
 
 def _tag() -> str:
@@ -47,11 +48,11 @@ def _is_running(tag: str) -> bool:
     return False
 
 
-async def _require_gone(tag: str, what: str) -> None:
-    with anyio.move_on_after(_SOON):
+async def _require_gone(tag: str, expected: str) -> None:
+    with anyio.move_on_after(_END_SECONDS):
         while _is_running(tag):  # noqa: ASYNC110 # no event reports the end of another's process
             await anyio.sleep(_PAUSE)
-    require(holds=not _is_running(tag), what=what)
+    require(not _is_running(tag), expected)
 
 
 @FRESH_PROMISES.of("a fresh program has clean surroundings")
@@ -60,7 +61,7 @@ async def _surroundings(sandbox: Sandbox) -> None:
     run = await sandbox.run_fresh(["env"], environment={"GIVEN": "a b"}, time_limit=_LIMIT)
     # A shell sets these itself.
     names = {line.partition("=")[0] for line in run.stdout.text.splitlines()} - _BOOKKEEPING
-    require(holds=names == {*_CLEAN, "GIVEN"}, what=f"a clean environment, not {sorted(names)}")
+    require(names == {*_CLEAN, "GIVEN"}, f"a clean environment, got {sorted(names)}")
     _expect(await _shell(sandbox, "pwd; cat seen"), f"{sandbox.work_dir}\nmine\n", "the work dir")
     empty = await _shell(sandbox, 'ls -A "$TMPDIR"; echo x >"$TMPDIR/x" && cat "$HOME/x"')
     _expect(empty, "x\n", "its own empty writable folder")
@@ -74,11 +75,11 @@ async def _reach(sandbox: Sandbox) -> None:
     if not sandbox.report.isolates(IsolatedResource.FILES):
         return
     run = await _shell(sandbox, f"cat {home}/secret {temporary}/secret; echo x >{home}/x; echo x >new")
-    require(holds=not run.stdout.total, what=f"nothing of the agent's home and /tmp, not {run}")
+    require(not run.stdout.total, f"nothing of the agent's home and /tmp, got {run}")
     await _shell(sandbox, f"echo changed >file; rm file; mkdir d; chmod 777 file; mv file {home}")
     listed = [row.path for row in await sandbox.list_files()]
-    require(holds=listed == ["file"], what=f"a work dir that stays as it was, not {listed}")
-    require(holds=await sandbox.read_file("file") == b"f\n", what="a file that cannot be changed")
+    require(listed == ["file"], f"a work dir that stays as it was, got {listed}")
+    require(await sandbox.read_file("file") == b"f\n", "a file that cannot be changed")
 
 
 @FRESH_PROMISES.of("a fresh program is confined")
@@ -87,10 +88,10 @@ async def _confined(sandbox: Sandbox) -> None:
     if report.strength:
         status = await _shell(sandbox, "grep -E '^(NoNewPrivs|Seccomp|CapEff):' /proc/self/status")
         words = status.stdout.text.split()[1::2]
-        require(holds=words == ["0" * 16, "1", "2"], what=f"no rights and a filter, not {words}")
+        require(words == ["0" * 16, "1", "2"], f"no rights and a filter, got {words}")
     if report.strength >= Strength.NAMESPACES:
         run = await _shell(sandbox, "ls -d /proc/[0-9]* | wc -l")
-        require(holds=int(run.stdout.text or 99) < 10, what="few processes in sight")  # noqa: PLR2004  (this play's own number)
+        require(int(run.stdout.text or 99) < 10, "few processes in sight")  # noqa: PLR2004  (this play's own number)
     if report.isolates(IsolatedResource.NETWORK):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             # Bash's own `/dev/tcp`, as the sandbox may have no network program.
@@ -106,7 +107,7 @@ async def _given_files(sandbox: Sandbox) -> None:
     run = await sandbox.run_fresh(["cat", *paths], files=files, time_limit=_LIMIT)
     _expect(run, "\0deeptop", "the files' contents")
     seen = await sandbox.exec(f"cat {sandbox.fresh_dir}/top")
-    require(holds=not seen.stdout.total, what="files that the agent does not see")
+    require(not seen.stdout.total, "files that the agent does not see")
     other = await sandbox.run_fresh(["cat", paths[1]], files={"top": b"other"}, time_limit=_LIMIT)
     _expect(other, "other", "each program's own files")
     if sandbox.report.isolates(IsolatedResource.FILES):
@@ -126,7 +127,7 @@ async def _results(sandbox: Sandbox) -> None:
     missing = await sandbox.run_fresh(["no-such-program"], time_limit=_LIMIT)
     _expect(missing, "", "127 for a missing program", exit_code=127)
     both = await _shell(sandbox, "echo out; echo err >&2")
-    require(holds=(both.stdout.text, both.stderr.text) == ("out\n", "err\n"), what="both streams apart")
+    require((both.stdout.text, both.stderr.text) == ("out\n", "err\n"), "both streams apart")
     fed = await sandbox.run_fresh(["wc", "-c"], stdin=b"x" * MIB, time_limit=_LIMIT)
     _expect(fed, f"{MIB}\n", "all of the input")
     unread = await sandbox.run_fresh(["true"], stdin=b"x" * MIB, time_limit=_LIMIT)
@@ -139,17 +140,17 @@ async def _limits(sandbox: Sandbox) -> None:
     tag = _tag()
     late = await sandbox.run_fresh(["sh", "-c", f"echo early; sleep {tag}"], time_limit=2.0)
     require(
-        holds=(late.timed_out, late.exit_code, late.stdout.text) == (True, None, "early\n"),
-        what=f"a time limit that leaves the partial output, not {late}",
+        (late.timed_out, late.exit_code, late.stdout.text) == (True, None, "early\n"),
+        f"a time limit that leaves the partial output, got {late}",
     )
     await _require_gone(tag, "a program that is dead once its time is over")
     flood = await sandbox.run_fresh(["yes"], time_limit=_LIMIT, output_bytes=100_000)
-    require(holds=flood.output_limit and flood.exit_code is None, what=f"an output limit, not {flood}")
-    require(holds=len(flood.stdout.head) == 100_000, what="all output up to the limit")  # noqa: PLR2004  (this play's own number)
+    require(flood.output_limit and flood.exit_code is None, f"an output limit, got {flood}")
+    require(len(flood.stdout.head) == 100_000, "all output up to the limit")  # noqa: PLR2004  (this play's own number)
     both = await sandbox.run_fresh(
         ["sh", "-c", "seq 200000; cat"], stdin=b"z" * MIB, time_limit=_LIMIT, output_bytes=4 * MIB
     )
-    require(holds=both.stdout.kept.endswith(b"z" * MIB), what=f"no deadlock of two full pipes, not {both}")
+    require(both.stdout.kept.endswith(b"z" * MIB), f"no deadlock of two full pipes, got {both}")
 
 
 @FRESH_PROMISES.of("a fresh program runs while the sandbox is frozen")
@@ -163,7 +164,7 @@ async def _while_frozen(sandbox: Sandbox) -> None:
         "for i in {1..100}; do (( $(jobs -rp | wc -l) == 4 )) && break; sleep 0.05; done; jobs -l; "
         "jobs -rp | wc -l"
     )
-    require(holds=alive.stdout.text.endswith("\n4\n"), what=f"the agent's jobs unharmed, not {alive}")
+    require(alive.stdout.text.endswith("\n4\n"), f"the agent's jobs unharmed, got {alive}")
 
 
 @FRESH_PROMISES.of("a fresh program ends with its caller")
@@ -178,7 +179,7 @@ async def _ends(sandbox: Sandbox) -> None:
     process = await sandbox.start_fresh(["sleep", orphan])
     await sandbox.aclose()
     await _require_gone(orphan, "no program that outlives its sandbox")
-    require(holds=await process.receive() == b"", what="the end of its output")
+    require(await process.receive() == b"", "the end of its output")
     await raises(SandboxClosedError, process.wait(), "waiting for a program whose sandbox is closed")
     await raises(SandboxClosedError, sandbox.start_fresh(["true"]), "start_fresh after the end")
     await process.aclose()
@@ -191,12 +192,12 @@ async def _talk(sandbox: Sandbox) -> None:
         for word in ("one", "two"):
             await process.send(f"{word}\n".encode())
             line = await process.receive()
-            require(holds=line == f"{word} {word}\n".encode(), what=f"an answer at once, not {line!r}")
+            require(line == f"{word} {word}\n".encode(), f"an answer at once, got {line!r}")
         await process.close_stdin()
         await process.close_stdin()
-        require(holds=await process.receive() == b"", what="the end of its output")
-        require(holds=await process.wait() == 3, what="its status")  # noqa: PLR2004 # the script's
-        require(holds=process.stderr.text == "e\n", what="its standard error")
+        require(await process.receive() == b"", "the end of its output")
+        require(await process.wait() == 3, "its status")  # noqa: PLR2004 # the script's
+        require(process.stderr.text == "e\n", "its standard error")
         await raises(FreshEndedError, process.send(b"x"), "sending after the end")
     finally:
         await process.aclose()

@@ -19,13 +19,13 @@ class PromiseVerdict:
     """What was expected and what happened; empty for a pass."""
 
 
-async def raises(error: type[Exception], attempt: Awaitable[object], what: str) -> None:
+async def raises(error: type[Exception], attempt: Awaitable[object], description: str) -> None:
     """Raise `BrokenPromiseError` unless an attempt raises an error."""
     try:
         result = await attempt
     except error:
         return
-    raise BrokenPromiseError(f"{what}: expected {error.__name__}, got {result!r}")
+    raise BrokenPromiseError(f"{description}: expected {error.__name__}, got {result!r}")
 
 
 async def find_problem(check: Awaitable[None], time_limit: float) -> str:

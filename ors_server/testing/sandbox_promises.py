@@ -22,10 +22,10 @@ PromiseCheck: TypeAlias = Callable[[Backend], Awaitable[None]]
 _SandboxCheck: TypeAlias = Callable[[Sandbox], Awaitable[None]]
 
 
-def require(*, holds: bool, what: str) -> None:
-    """Raise `BrokenPromiseError` unless something holds; `what` is what was expected and what happened."""
-    if not holds:
-        raise BrokenPromiseError(f"expected: {what}")
+def require(condition: object, expected: str) -> None:
+    """Raise `BrokenPromiseError` unless a condition is met; `expected` follows "expected" in its text."""
+    if not condition:
+        raise BrokenPromiseError(f"expected {expected}")
 
 
 @asynccontextmanager
@@ -66,21 +66,21 @@ SHELL_PROMISES = SandboxPromises()
 async def _files(sandbox: Sandbox) -> None:
     await sandbox.write_file("a/b/c.txt", b"\x00one")
     await sandbox.write_file("a/b/c.txt", b"two")
-    require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the second content")
+    require(await sandbox.read_file("a/b/c.txt") == b"two", "the second content")
     absolute = f"{sandbox.work_dir}/a/b/c.txt"
-    require(holds=await sandbox.read_file(absolute) == b"two", what="an absolute path in the work dir")
+    require(await sandbox.read_file(absolute) == b"two", "an absolute path in the work dir")
     rows = [(row.path, row.kind, row.size) for row in await sandbox.list_files(depth=3)]
     wanted = [
         ("a", EntryKind.FOLDER, 0),
         ("a/b", EntryKind.FOLDER, 0),
         ("a/b/c.txt", EntryKind.FILE, 3),
     ]
-    require(holds=rows == wanted, what=f"{wanted}, not {rows}")
-    require(holds=len(await sandbox.list_files()) == 1, what="one level by default")
+    require(rows == wanted, f"{wanted}, got {rows}")
+    require(len(await sandbox.list_files()) == 1, "one level by default")
     await sandbox.write_file("a/gone", b"")
     await sandbox.remove_file("a/gone")
     await raises(SandboxFileMissingError, sandbox.read_file("a/gone"), "a removed file")
-    require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the other file in the folder")
+    require(await sandbox.read_file("a/b/c.txt") == b"two", "the other file in the folder")
 
 
 @FILE_PROMISES.of("what a file operation may not do is refused by name", Limits(read_bytes=10))
@@ -107,13 +107,13 @@ async def _copies(sandbox: Sandbox) -> None:
     try:
         await sandbox.write_file("kept", b"new")
         await sandbox.write_file("later", b"")
-        require(holds=await other.read_file("kept") == b"old", what="a fork with its own files")
+        require(await other.read_file("kept") == b"old", "a fork with its own files")
     finally:
         await other.aclose()
     await sandbox.restore(snapshot)
     await snapshot.aclose()
-    require(holds=[row.path for row in await sandbox.list_files()] == ["kept"], what="only old files")
-    require(holds=await sandbox.read_file("kept") == b"old", what="the old content")
+    require([row.path for row in await sandbox.list_files()] == ["kept"], "only old files")
+    require(await sandbox.read_file("kept") == b"old", "the old content")
 
 
 @FILE_PROMISES.of("a sandbox ends once, and says so afterwards")
@@ -145,7 +145,7 @@ async def _lifetime(sandbox: Sandbox) -> None:
 @SHELL_PROMISES.of("what the report claims is held")
 async def _isolation(sandbox: Sandbox) -> None:
     broken = await check_isolation(sandbox)
-    require(holds=not broken, what=f"the report's claims to hold; broken: {broken}")
+    require(not broken, f"the report's claims to hold; broken: {broken}")
 
 
 async def _other_sessions(backend: Backend) -> None:
@@ -154,12 +154,12 @@ async def _other_sessions(backend: Backend) -> None:
         await first.exec("cd /tmp 2>/dev/null; x=1; sleep 1000 &")
         # `kill -9 -1` hits every process that the command may signal.
         result = await other.exec("echo ${x-none}; ls; pkill -9 -f 'sleep 1000'; kill -9 -1")
-        require(holds=b"none" in result.stdout.kept, what="variables of one's own")
-        require(holds=b"secret" not in result.stdout.kept, what="files of one's own")
+        require(b"none" in result.stdout.kept, "variables of one's own")
+        require(b"secret" not in result.stdout.kept, "files of one's own")
         # Without isolation, processes of one user can kill each other; the report says so.
         if first.report.strength:
             alive = await first.exec("jobs -r | wc -l")
-            require(holds=alive.stdout.text.strip() == "1", what="processes that no stranger kills")
+            require(alive.stdout.text.strip() == "1", "processes that no stranger kills")
 
 
 SHELL_PROMISES["two sessions are strangers"] = _other_sessions
@@ -171,11 +171,11 @@ SHELL_PROMISES["two sessions are strangers"] = _other_sessions
 )
 async def _output_caps(sandbox: Sandbox) -> None:
     result = await sandbox.exec("seq 1000")
-    require(holds=result.stdout.total == len("".join(f"{n}\n" for n in range(1, 1001))), what="every byte")
-    require(holds=result.stdout.head == b"1\n2\n3\n4\n5\n", what="the first ten bytes")
-    require(holds=result.stdout.tail == b"\n999\n1000\n", what="the last ten bytes")
+    require(result.stdout.total == len("".join(f"{n}\n" for n in range(1, 1001))), "every byte")
+    require(result.stdout.head == b"1\n2\n3\n4\n5\n", "the first ten bytes")
+    require(result.stdout.tail == b"\n999\n1000\n", "the last ten bytes")
     flood = await sandbox.exec("yes", time_limit=20)
-    require(holds=flood.killed is Killed.OUTPUT_LIMIT, what=f"the output limit, not {flood.killed}")
+    require(flood.killed is Killed.OUTPUT_LIMIT, f"the output limit, got {flood.killed}")
     await _require_alive(sandbox)
 
 
@@ -183,9 +183,9 @@ async def _output_caps(sandbox: Sandbox) -> None:
 async def _background(sandbox: Sandbox) -> None:
     first = await sandbox.exec("(sleep 0.3; echo LATE) & echo now")
     second = await sandbox.exec("sleep 0.8; echo mine")
-    require(holds=first.stdout.text == "now\n", what="only the command's own output")
-    require(holds=second.stdout.text == "mine\n", what="no late output among the next command's")
-    require(holds=second.background.text == "LATE\n", what="late output apart")
+    require(first.stdout.text == "now\n", "only the command's own output")
+    require(second.stdout.text == "mine\n", "no late output among the next command's")
+    require(second.background.text == "LATE\n", "late output apart")
 
 
 @SHELL_PROMISES.of("a cancelled command leaves a free shell")
@@ -193,16 +193,16 @@ async def _cancellation(sandbox: Sandbox) -> None:
     with anyio.move_on_after(0.5):
         await sandbox.exec("kept=1; bash -c 'echo $$ >pid; exec sleep 1000'")
     left = await sandbox.exec('echo $kept; kill -0 "$(cat pid)" 2>/dev/null; echo $?')
-    require(holds=left.stdout.text.split() == ["1", "1"], what=f"a free shell, not {left.stdout.text!r}")
+    require(left.stdout.text.split() == ["1", "1"], f"a free shell, got {left.stdout.text!r}")
 
 
 @SHELL_PROMISES.of("a session at its process limit is cleared", Limits(pids=40))
 async def _process_limit(sandbox: Sandbox) -> None:
     await sandbox.write_file("kept", b"")
     result = await sandbox.exec("for i in {1..500}; do sleep 1000 & done; echo done", time_limit=20)
-    require(holds=result.killed is Killed.PROCESS_LIMIT, what=f"the process limit, not {result.killed}")
-    require(holds=result.shell_restarted, what="a new shell, and word of it")
-    require(holds=await sandbox.read_file("kept") == b"", what="files that stay")
+    require(result.killed is Killed.PROCESS_LIMIT, f"the process limit, got {result.killed}")
+    require(result.shell_restarted, "a new shell, and word of it")
+    require(await sandbox.read_file("kept") == b"", "files that stay")
     await _require_alive(sandbox)
 
 
@@ -212,13 +212,13 @@ async def _forked_state(sandbox: Sandbox) -> None:
     other = await sandbox.fork("suite-fork-other")
     try:
         result = await other.exec('echo $x; f; cat "$HOME/h"; echo ${PWD##*/}; touch new')
-        require(holds=result.stdout.text == "1\nf\nh\nd\n", what=f"the same state, not {result}")
+        require(result.stdout.text == "1\nf\nh\nd\n", f"the same state, got {result}")
         listed = [row.path for row in await sandbox.list_files("d")]
-        require(holds=listed == [], what="a fork that leaves its parent alone")
+        require(listed == [], "a fork that leaves its parent alone")
     finally:
         await other.aclose()
     await sandbox.restart()
-    require(holds=(await sandbox.exec("echo ${x-none}")).stdout.text == "none\n", what="a restart forgets")
+    require((await sandbox.exec("echo ${x-none}")).stdout.text == "none\n", "a restart forgets")
 
 
 @SHELL_PROMISES.of("links and pipes lead nowhere")
@@ -230,7 +230,7 @@ async def _links(sandbox: Sandbox) -> None:
         await raises(SandboxPathError, sandbox.write_file(path, b"x"), f"writing {path}")
     for path in ("out", "root/etc/passwd", "pipe", "link"):
         await raises(SandboxPathError, sandbox.remove_file(path), f"removing {path}")
-    require(holds=await sandbox.read_file("link") == b"in\n", what="a link that stays inside")
+    require(await sandbox.read_file("link") == b"in\n", "a link that stays inside")
 
 
 @SHELL_PROMISES.of("frozen processes stand still")
@@ -243,11 +243,11 @@ async def _frozen(sandbox: Sandbox) -> None:
     with anyio.move_on_after(0.2):
         await anyio.sleep_forever()
     after = len(await sandbox.read_file("grows")) if await sandbox.list_files() else 0
-    require(holds=before == after, what=f"a file that stands still, not {before} and {after} bytes")
+    require(before == after, f"a file that stands still, got {before} and {after} bytes")
     await sandbox.thaw()
     await _require_alive(sandbox)
 
 
 async def _require_alive(sandbox: Sandbox) -> None:
     result = await sandbox.exec("echo alive", time_limit=20)
-    require(holds=result.stdout.text == "alive\n", what=f"a shell that answers, not {result}")
+    require(result.stdout.text == "alive\n", f"a shell that answers, got {result}")

@@ -50,7 +50,7 @@ SHELL_ROWS: dict[str, tuple[ShellStep, ...]] = {
         ShellStep("echo on", 0, "on\n"),
     ),
     "a signal is 128 and its number": (ShellStep("bash -c 'kill -9 $$'", 137),),
-    "bytes that are no text survive": (ShellStep(r"printf '\377\000x' | wc -c", 0, "3\n"),),
+    "bytes that are not text survive": (ShellStep(r"printf '\377\000x' | wc -c", 0, "3\n"),),
     "standard input is empty": (ShellStep("cat; echo $?", 0, "0\n"),),
     "state lasts": (
         ShellStep("cd /; x=1; export y=2; f() { echo f$1; }; alias a='echo al'; z=(p q)"),

@@ -33,13 +33,13 @@ from ors_server.testing.promises import BrokenPromiseError, raises
 StoreCheck: TypeAlias = Callable[[EpisodeStore], Awaitable[None]]
 """Checks a promise on an empty store; raises `BrokenPromiseError` if it is broken."""
 MORNING = datetime(2026, 3, 1, 8, tzinfo=UTC)
-LONG = "a long text, \N{GREEK SMALL LETTER ALPHA} and \N{GRINNING FACE}; " * 5000
+LONG_TEXT = "a long text, \N{GREEK SMALL LETTER ALPHA} and \N{GRINNING FACE}; " * 5000
 
 
-def require_equal(expected: object, actual: object, what: str) -> None:
+def require_equal(expected: object, actual: object, description: str) -> None:
     """Raise `BrokenPromiseError` unless two values are equal."""
     if expected != actual:
-        raise BrokenPromiseError(f"{what}: expected {expected!r:.500}, got {actual!r:.500}")
+        raise BrokenPromiseError(f"{description}: expected {expected!r:.500}, got {actual!r:.500}")
 
 
 def make_origin(number: int, **changes: Any) -> EpisodeOrigin:
@@ -153,9 +153,9 @@ async def _read_slices(store: EpisodeStore) -> None:
     origin = make_origin(1)
     image = ImageBlock(data="aGVsbG8" * 20_000, mimeType="image/png")
     steps = [
-        make_step(1, blocks=(TextBlock(text="short"), TextBlock(text=LONG, detail={"a": 1}), image)),
+        make_step(1, blocks=(TextBlock(text="short"), TextBlock(text=LONG_TEXT, detail={"a": 1}), image)),
         make_step(2, status=StepStatus.UNGRADED, reward=None, components={}, blocks=(), metadata=None),
-        make_step(3, blocks=(image, TextBlock(text=""), TextBlock(text=LONG))),
+        make_step(3, blocks=(image, TextBlock(text=""), TextBlock(text=LONG_TEXT))),
         make_step(4, status=StepStatus.FAILED, error="it broke", error_code="tool_failed"),
         make_step(5, finished=True, reward=1e-300),
     ]
@@ -203,7 +203,7 @@ async def _note(store: EpisodeStore) -> None:
     origin = make_origin(1)
     moves = [Transition(f"event-{number}", "ready", None, MORNING) for number in range(30)]
     moves.append(Transition("end", "finished", "completed", MORNING + timedelta(microseconds=1)))
-    prompt = (TextBlock(text="go"), TextBlock(text=LONG), ImageBlock(data="eA==", mimeType="image/png"))
+    prompt = (TextBlock(text="go"), TextBlock(text=LONG_TEXT), ImageBlock(data="eA==", mimeType="image/png"))
     await store.open(origin)
     for number, move in enumerate(moves):
         store.record_transition(origin.episode_id, move, after(origin, 0, ungraded_steps=number))
@@ -477,8 +477,8 @@ async def _series(store: EpisodeStore) -> None:
     require_equal(wanted, shown, "a series by environment and label")
     whole = await store.series(EpisodeFilter(labels={"kind": "x"}), 3600.0, ("label:run",))
     require_equal([("a", 5, 0.6)], [(p.group["label:run"], p.episodes, p.success) for p in whole], "one span")
-    counted = await store.histogram(bins=4)
-    require_equal((9, (0.0, 0.25, 0.5, 0.75, 1.0), (2, 0, 2, 5)), _bins(counted), "a histogram")
+    histogram = await store.histogram(bins=4)
+    require_equal((9, (0.0, 0.25, 0.5, 0.75, 1.0), (2, 0, 2, 5)), _bins(histogram), "a histogram")
     one_value = await store.histogram(EpisodeFilter(min_return=1.0))
     require_equal((5, (1.0, 1.0), (5,)), _bins(one_value), "a histogram of one value")
     groups = [
@@ -501,9 +501,9 @@ async def _series(store: EpisodeStore) -> None:
     # A return on a border is of the bin above it, however its distance from the least one is rounded.
     for number, value in enumerate((-2.1, -1.0, -0.1)):
         await play(store, make_origin(50 + number, environment="border"), 1, episode_return=value)
-    counted = await store.histogram(EpisodeFilter(environment="border"), bins=20)
+    histogram = await store.histogram(EpisodeFilter(environment="border"), bins=20)
     for value, edge, height in ((-2.1, 0, 1), (-1.0, 11, 1), (-0.1, 19, 1)):
-        require_equal(height, counted.counts[edge], f"the bin of {value} by its borders")
+        require_equal(height, histogram.counts[edge], f"the bin of {value} by its borders")
 
 
 async def _notes(store: EpisodeStore) -> None:
@@ -531,11 +531,11 @@ async def _minutes(store: EpisodeStore) -> None:
         await store.append(origin.episode_id, step, after(origin, number))
     again = make_step(4, started_at=begun[3], status=StepStatus.UNGRADED)
     await store.append(origin.episode_id, again, after(origin, 4))
-    counted = [
+    minutes = [
         ((minute.start - MORNING).total_seconds(), minute.calls, minute.refused, minute.failed)
         for minute in await store.calls_by_minute(MORNING + timedelta(seconds=30))
     ]
-    require_equal([(0.0, 1, 0, 0), (60.0, 2, 1, 1), (360.0, 1, 0, 0)], counted, "the calls of each minute")
+    require_equal([(0.0, 1, 0, 0), (60.0, 2, 1, 1), (360.0, 1, 0, 0)], minutes, "the calls of each minute")
     late = await store.calls_by_minute(MORNING + timedelta(seconds=120))
     require_equal([1], [minute.calls for minute in late], "the calls of the minutes after a time")
 

@@ -2,10 +2,10 @@
 
 Texts are compared by their words. Two are nearly equal if the sets of their runs of `SHINGLE` words have a
 Jaccard similarity of at least a threshold, and their numbers are the same: different numbers make a different
-task. Among more than `EXACT` tasks MinHash finds the candidates (`datasketch`), and the similarity of each is
-then computed exactly. A text is in another set if the set contains `OVERLAP` of its words in a row, by which
-GPT-3's authors looked for test data among training data (arXiv:2005.14165, appendix C); a shorter text has to
-be there as a whole.
+task. Among more than `MAX_EXACT_TASKS` tasks MinHash finds the candidates (`datasketch`), and the similarity
+of each is then computed exactly. A text is in another set if the set contains `OVERLAP` of its words in a
+row, by which GPT-3's authors looked for test data among training data (arXiv:2005.14165, appendix C); a
+shorter text has to be there as a whole.
 
 Runs of words that many prompts have, such as the instructions around a question, say nothing and are left
 out. The work is linear in the number of tasks. Of each only `MAX_RUNS` hashes of either kind are kept, and of
@@ -34,7 +34,7 @@ MIN_WORDS = 8
 """Words of the shortest text that is looked for in another set; shorter ones are equal at random."""
 MAX_TASKS = 20_000
 """Tasks whose texts are compared; the first ones that a survey reads."""
-EXACT = 2_000
+MAX_EXACT_TASKS = 2_000
 """Tasks up to which every pair with a run in common is computed."""
 MAX_RUNS = 2_000
 """Runs of a text that are kept; the first ones."""
@@ -48,7 +48,7 @@ SLACK = 0.25
 """By how much the threshold of candidates is lower, so that few are missed; each is computed exactly."""
 MAX_CANDIDATES = 50
 """Candidates of a text that are computed exactly."""
-MAX_SHOWN = 10
+MAX_SHOWN_INDICES = 10
 """Indices of tasks that a sentence names."""
 _SINGLE = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 _WORD = re.compile(rf"{_SINGLE}|(?:(?!{_SINGLE})\w)+")
@@ -102,9 +102,9 @@ class TaskTexts:
             threshold: The least similarity, in (0, 1].
 
         Raises:
-            InvalidRequestError: If there are more than `EXACT` tasks, and `datasketch` is not installed.
+            InvalidRequestError: If `datasketch` is missing for more than `MAX_EXACT_TASKS` tasks.
         """
-        candidates = _SharedRuns() if len(self.tasks) <= EXACT else _MinHashes(threshold)
+        candidates = _SharedRuns() if len(self.tasks) <= MAX_EXACT_TASKS else _MinHashes(threshold)
         similar_tasks = EqualTasks()
         common_runs = self._common_runs()
         for number, task in enumerate(self.tasks):
@@ -187,7 +187,7 @@ class _MinHashes:
             self._package: Any = import_module("datasketch")
         except ModuleNotFoundError as error:
             raise InvalidRequestError(
-                f"comparing more than {EXACT:,} tasks needs datasketch, which is not installed: "
+                f"comparing more than {MAX_EXACT_TASKS:,} tasks needs datasketch, which is not installed: "
                 f"{install_hint('tasks')}"
             ) from error
         self._index = self._package.MinHashLSH(threshold=max(0.1, threshold - SLACK), num_perm=PERMUTATIONS)
@@ -208,6 +208,7 @@ def describe_overlap(name: str, positions: Sequence[TaskPosition]) -> str:
         by_split[position.split].append(position.index)
     return "; ".join(
         f"{len(indices)} tasks of split {split!r} are in {name!r} (indices "
-        f"{', '.join(map(str, indices[:MAX_SHOWN]))}{', ...' if len(indices) > MAX_SHOWN else ''})"
+        f"{', '.join(map(str, indices[:MAX_SHOWN_INDICES]))}"
+        f"{', ...' if len(indices) > MAX_SHOWN_INDICES else ''})"
         for split, indices in by_split.items()
     )

@@ -380,7 +380,7 @@ class _GoldReader:
 
 
 def normalise(value: Any) -> Any:
-    """Return a JSON value in which texts that everybody reads alike are equal: case, spaces, 42 and 42.0."""
+    """Return a JSON value in which texts that all readers read alike are equal: case, spaces, 42 and 42.0."""
     if isinstance(value, dict):
         return {name: normalise(item) for name, item in cast("JSONObject", value).items()}
     if isinstance(value, list | tuple):

@@ -102,16 +102,16 @@ class Admission:
         """
         if capacity < 1 or not 0 <= reserve < capacity or (share is not None and share < 1):
             raise ValueError(
-                f"capacity and share are at least 1 and a reserve is below the capacity, "
-                f"not {capacity}, {share} and {reserve}"
+                f"capacity and share must be at least 1 and the reserve below the capacity, "
+                f"got {capacity}, {share} and {reserve}"
             )
         self.capacity = capacity
         self._ordinary = capacity - reserve
         self._share = share or capacity
         self._clock = clock or SystemClock()
         self._running: dict[Hashable, int] = {}
-        self._held = 0
-        self._held_ordinary = 0
+        self._permits = 0
+        self._ordinary_permits = 0
         self._urgent: _Queues = OrderedDict()
         self._usual: _Queues = OrderedDict()
         self._admitted = 0
@@ -161,8 +161,8 @@ class Admission:
 
     def take_back(self, permit: Permit) -> None:
         """Let others have a permit; `Permit.release` calls this once."""
-        self._held -= 1
-        self._held_ordinary -= not permit.is_urgent
+        self._permits -= 1
+        self._ordinary_permits -= not permit.is_urgent
         self._running[permit.key] -= 1
         if not self._running[permit.key]:
             del self._running[permit.key]
@@ -186,7 +186,7 @@ class Admission:
         }
         return AdmissionFigures(
             capacity=self.capacity,
-            running=self._held,
+            running=self._permits,
             waiting=sum(figures.waiting for figures in keys.values()),
             longest_wait_s=max((figures.longest_wait_s for figures in keys.values()), default=0.0),
             admitted=self._admitted,
@@ -196,12 +196,12 @@ class Admission:
         )
 
     def _is_free(self, key: Hashable, *, urgent: bool) -> bool:
-        has_space = self._held < self.capacity and (urgent or self._held_ordinary < self._ordinary)
+        has_space = self._permits < self.capacity and (urgent or self._ordinary_permits < self._ordinary)
         return has_space and self._running.get(key, 0) < self._share
 
     def _give(self, key: Hashable, waited: float, *, urgent: bool) -> Permit:
-        self._held += 1
-        self._held_ordinary += not urgent
+        self._permits += 1
+        self._ordinary_permits += not urgent
         self._running[key] = self._running.get(key, 0) + 1
         self._admitted += 1
         self._waited += waited

@@ -42,7 +42,8 @@ OVERFLOW_NAME = "others"
 """Name under which the holds of code beyond `MAX_NAMES` names are counted."""
 UNNAMED = "other code"
 """Name of code that held the loop while no author's code ran; the log says where."""
-FRAMES_SHOWN = 3
+MAX_SHOWN_FRAMES = 3
+"""Innermost frames of a stack that the log shows."""
 
 _now = time.monotonic
 
@@ -150,32 +151,32 @@ class LoopWatch:
 
     def late_until(self, moment: float) -> float:
         """Return how many seconds the loop has been late in all, up to a moment."""
-        late = moment - self._due
-        return self._late_s + late if late > TOLERANCE else self._late_s
+        late_s = moment - self._due
+        return self._late_s + late_s if late_s > TOLERANCE else self._late_s
 
     def beat(self) -> None:
         """Note that the loop is free, and set when it should be free again."""
         now = self.now()
-        late = now - self._due
-        lost = 0.0
+        late_s = now - self._due
+        lost_s = 0.0
         if self._alarm is not None:
-            lost = self._alarm.lost_until(now)
+            lost_s = self._alarm.lost_until(now)
             self._alarm.put_off(HEARTBEAT_SECONDS + TOLERANCE)
-        if late > TOLERANCE:
-            self._late_s += late
-            self._longest_s = max(self._longest_s, late)
-            unattributed_s = late - self._attributed_s - (lost - self._lost_before_s)
+        if late_s > TOLERANCE:
+            self._late_s += late_s
+            self._longest_s = max(self._longest_s, late_s)
+            unattributed_s = late_s - self._attributed_s - (lost_s - self._lost_before_s)
             if unattributed_s > HOLD_SECONDS:
                 self._hold(UNNAMED, unattributed_s, self._stack_text)
         self._stack_text = None
         self._attributed_s = 0.0
-        self._lost_before_s = lost
+        self._lost_before_s = lost_s
         self._due = now + HEARTBEAT_SECONDS
 
     def figures(self) -> LoopFigures:
         """Return how the loop does."""
-        held = sorted(self._holdings.values(), key=lambda holding: holding.longest_s, reverse=True)
-        return LoopFigures(self._late_s, self._longest_s, tuple(held))
+        holdings = sorted(self._holdings.values(), key=lambda holding: holding.longest_s, reverse=True)
+        return LoopFigures(self._late_s, self._longest_s, tuple(holdings))
 
     @coroutine
     def stepping(
@@ -200,7 +201,7 @@ class LoopWatch:
         while True:
             outer, self._running = self._running, name
             attributed_s, alarm = self._attributed_s, self._alarm
-            lost = 0.0 if alarm is None else alarm.lost_s
+            lost_s = 0.0 if alarm is None else alarm.lost_s
             began = now()
             try:
                 passed = resume(argument)
@@ -213,12 +214,12 @@ class LoopWatch:
                 if ended - began > TOLERANCE:
                     if on_hold is not None:
                         on_hold(max(0.0, ended - max(began, self._due)))
-                    held = ended - began - (self._attributed_s - attributed_s)
+                    held_s = ended - began - (self._attributed_s - attributed_s)
                     if self._alarm is not None:
-                        held -= self._alarm.lost_until(self.now()) - lost
-                    if held > HOLD_SECONDS:
-                        self._attributed_s += held
-                        self._hold(str(name), held, self._stack_text)
+                        held_s -= self._alarm.lost_until(self.now()) - lost_s
+                    if held_s > HOLD_SECONDS:
+                        self._attributed_s += held_s
+                        self._hold(str(name), held_s, self._stack_text)
             if on_wait is not None:
                 on_wait()
                 on_wait = None
@@ -297,7 +298,7 @@ _frames_of_threads: Callable[[], dict[int, FrameType]] = sys._current_frames  # 
 def _describe_frames(frame: FrameType | None) -> str:
     """Name the innermost frames: `file.py:12 in look`, the innermost first."""
     descriptions: list[str] = []
-    while frame is not None and len(descriptions) < FRAMES_SHOWN:
+    while frame is not None and len(descriptions) < MAX_SHOWN_FRAMES:
         code = frame.f_code
         descriptions.append(f"{PurePath(code.co_filename).name}:{frame.f_lineno} in {code.co_name}")
         frame = frame.f_back

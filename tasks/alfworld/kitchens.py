@@ -240,15 +240,15 @@ class _Names:
 
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
-        self._given: set[str] = set()
+        self._used: set[str] = set()
 
     def new(self, kind: str) -> str:
         while True:
             point = [f"{(self._choices.below(800) - 400) / 100:+06.2f}" for _ in range(3)]
             base = kind.removesuffix("Basin")
             name = "|".join([base, *point, *([kind] if base != kind else [])])
-            if name not in self._given:
-                self._given.add(name)
+            if name not in self._used:
+                self._used.add(name)
                 return _mangled(name)
 
 

@@ -31,7 +31,7 @@ class Draw:
     def below(self, bound: int) -> int:
         """Draws an integer in [0, bound).
 
-        The bias of the remainder is under bound / 2**64, which no one can see in these problems.
+        The bias of the remainder is under bound / 2**64, which cannot be seen in these problems.
         """
         if not self._words:
             digest = hashlib.sha512(b"%s#%d" % (self._seed, self._blocks_used)).digest()

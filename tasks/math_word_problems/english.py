@@ -38,7 +38,7 @@ class Noun:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Someone in a story, with the pronouns that refer to them."""
+    """A person in a story, with the pronouns that refer to them."""
 
     name: str
     he: str

@@ -58,7 +58,7 @@ class QuestionAnswering(IndexedTasks):
         split = task_spec.get("split")
         if not isinstance(split, str) or split not in SPLIT_SIZES:
             raise ValueError(
-                f"a task of qa names one of the splits {', '.join(SPLIT_SIZES)}, not {split!r:.80}"
+                f"a task of qa names one of the splits {', '.join(SPLIT_SIZES)}, got {split!r:.80}"
             )
         self._book = open_encyclopaedia(self.seed, split)
 
@@ -106,7 +106,7 @@ class QuestionAnswering(IndexedTasks):
             limit: Maximum number of articles, from 1 to 10.
         """
         if not 1 <= limit <= MAX_RESULTS:
-            raise ToolError(f"The limit must be from 1 to {MAX_RESULTS}, not {limit}.")
+            raise ToolError(f"The limit must be from 1 to {MAX_RESULTS}, got {limit}.")
         if len(query) > QUERY_LENGTH:
             raise ToolError(f"The query has {len(query):,} characters; at most {QUERY_LENGTH} are allowed.")
         hits = self._book.index.find(query, limit)

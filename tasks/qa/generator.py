@@ -20,7 +20,7 @@ EDITION = "1"
 SPLIT_SIZES = {"train": 600, "validation": 100, "test": 200}
 """Tasks in each split; splits in the order in which they are listed."""
 
-_KEPT = 9
+_MAX_KEPT = 9
 """Encyclopaedias that are kept: those of three seeds."""
 
 
@@ -54,7 +54,7 @@ class Encyclopaedia:
     """For each family as many as the split has tasks of it."""
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_MAX_KEPT)
 def open_encyclopaedia(seed: str, split: str) -> Encyclopaedia:
     """Makes an encyclopaedia, or returns the one that was made.
 

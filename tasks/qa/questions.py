@@ -79,7 +79,7 @@ def town_river(world: World, draw: Draw) -> Iterator[Question]:
 
 
 def person_teacher(world: World, draw: Draw) -> Iterator[Question]:
-    """Asks by whom somebody was taught."""
+    """Asks by whom a person was taught."""
     for person in world.people.values():
         if person.teacher:
             text = draw.pick(("Who taught {0}?", "Whose pupil was {0}?")).format(person.name)
@@ -244,7 +244,7 @@ def same_region(world: World, draw: Draw) -> Iterator[Question]:
 
 
 def birthday(world: World, draw: Draw) -> Iterator[Question]:
-    """Asks when somebody was born."""
+    """Asks when a person was born."""
     for person in world.people.values():
         text = draw.pick(("When was {0} born?", "On what date was {0} born?")).format(person.name)
         yield Question(text, _date(person), (person.name,))

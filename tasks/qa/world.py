@@ -39,7 +39,7 @@ TRADES = words(
 
 _EARLIEST_BIRTH, _LATEST_BIRTH = 1780, 1900
 _OF_AGE, _BUSY_YEARS = 22, 30
-"""Years after a birth from which, and for how many, somebody founds, writes, climbs and builds."""
+"""Years after a birth from which, and for how many, a person founds, writes, climbs and builds."""
 _TEACHER_OLDER = 15
 """Years by which a teacher is older, at least."""
 
@@ -101,7 +101,7 @@ class Town:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody."""
+    """A person of the world."""
 
     name: str
     middle: str
@@ -352,6 +352,6 @@ class _Maker:
         return {museum.name: museum for museum in museums}
 
     def _deed(self, crowd: list[Person]) -> tuple[str, int]:
-        """Somebody, and a year in which they could have done something."""
+        """A person, and a year in which they could have done something."""
         person = self._draw.pick(crowd)
         return person.name, person.born + _OF_AGE + self._draw.below(_BUSY_YEARS)

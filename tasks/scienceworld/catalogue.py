@@ -62,10 +62,10 @@ def list_variations(split: str) -> tuple[tuple[str, int], ...]:
 def check_variation(task_name: object, variation_idx: object) -> tuple[str, int]:
     """Return a task and a variation of it; ValueError if it does not exist."""
     if not isinstance(task_name, str) or task_name not in VARIATIONS:
-        raise ValueError(f"ScienceWorld has no task {task_name!r:.80}; it has {', '.join(VARIATIONS)}")
+        raise ValueError(f"unknown task {task_name!r:.80}; expected one of {', '.join(VARIATIONS)}")
     last = VARIATIONS[task_name][-1] - 1
     if type(variation_idx) is not int or not 0 <= variation_idx <= last:
-        raise ValueError(f"the task {task_name} has variations 0 to {last}, not {variation_idx!r:.80}")
+        raise ValueError(f"the task {task_name} has variations 0 to {last}, got {variation_idx!r:.80}")
     return task_name, variation_idx
 
 

@@ -37,7 +37,7 @@ def empty_repository() -> dict[str, bytes]:
 
 
 def git_environment(folder: str) -> dict[str, str]:
-    """Return the variables that make git use the grader's repository and no configuration of anybody's."""
+    """Return the variables that make git use the grader's repository and no user's configuration."""
     return {
         "GIT_DIR": f"{folder}/repository",
         "GIT_CONFIG_NOSYSTEM": "1",

@@ -43,7 +43,7 @@ def read_amount(amount: str | float) -> int:
         cents = Decimal(-1)
     if cents <= 0 or cents != cents.to_integral_value():
         raise ToolError(
-            f"The amount must be positive, in dollars and whole cents, such as 12.50, not {text!a}."
+            f"The amount must be positive, in dollars and whole cents, such as 12.50, got {text!a}."
         )
     return int(cents)
 
@@ -58,7 +58,7 @@ def read_day(text: str) -> date:
     try:
         return date(*map(int, match.groups())) if match else date.fromisoformat("")
     except ValueError:
-        raise ToolError(f"The date must be a day such as 2031-05-09, not {text[:40]!a}.") from None
+        raise ToolError(f"The date must be a day such as 2031-05-09, got {text[:40]!a}.") from None
 
 
 def read_code(text: str, codes: Iterable[str], what: str) -> str:
@@ -70,7 +70,7 @@ def read_code(text: str, codes: Iterable[str], what: str) -> str:
     wanted = plain(text).replace("-", "_").replace(" ", "_")
     listed = list(codes)
     if wanted not in listed:
-        raise ToolError(f"The {what} must be one of {', '.join(listed)}, not {text[:40]!a}.")
+        raise ToolError(f"The {what} must be one of {', '.join(listed)}, got {text[:40]!a}.")
     return wanted
 
 

@@ -205,7 +205,7 @@ def no_stock(case: CaseDraft) -> Request:
 
 
 def impostor(case: CaseDraft) -> Request:
-    """Somebody who does not know the PIN asks for an expensive change."""
+    """A caller who does not know the PIN asks for an expensive change."""
     order = case.order("processing", [case.line(), case.line()], days_ago=-4)
     wrong = f"{(int(case.me.pin) + case.draw.between(1, 999_998)) % 1_000_000:06d}"
     new = case.address()
@@ -291,7 +291,7 @@ def two_requests(case: CaseDraft) -> Request:
 
 
 def foreign_order(case: CaseDraft) -> Request:
-    """The customer wants to cancel the order of somebody else."""
+    """The customer wants to cancel the order of another customer."""
     other = case.customers[1]
     order = case.order("processing", [case.line()], owner=other, days_ago=-5)
     return _request(

@@ -25,7 +25,7 @@ MAX_RESULTS = 50
 """Products that a search by words finds at most."""
 MAX_KEPT = 2048
 """Products that are kept in memory."""
-SMALL = 64 << 20
+MAX_INLINE_BYTES = 64 << 20
 """Bytes of files up to which a catalogue is built in this process, and not in a separate one."""
 
 _GROUPS = {"<a>": "a:", "<c>": "c:", "<q>": "q:"}
@@ -79,7 +79,7 @@ class Catalogue:
     def goal(self, task_id: int) -> Goal:
         """Return a goal by its position before the goals were shuffled; IndexError if it does not exist."""
         if not 0 <= task_id < len(self.goals):
-            raise IndexError(f"task_id is from 0 to {len(self.goals) - 1}, not {task_id}")
+            raise IndexError(f"task_id must be from 0 to {len(self.goals) - 1}, got {task_id}")
         return self.goals.make(task_id, self.product(self.goals.product_of(task_id)))
 
     def search(self, query: str, rng: Random) -> list[int]:
@@ -156,7 +156,7 @@ def open_catalogue(data: str, kind: GoalKind, lengths: Lengths = "lucene") -> Ca
 
 
 def _build(files: DataFolder, folder: Path) -> None:
-    if files.total_size() <= SMALL:
+    if files.total_size() <= MAX_INLINE_BYTES:
         build_catalogue(files, folder)
         return
     size = files.total_size() / 2**20

@@ -209,13 +209,13 @@ def _attribute_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for line, asin, raw in read_entries(path, "the attributes of a product"):
         where = f"{path}, line {line}"
         if not asin or not isinstance(raw, dict):
-            raise CatalogueError(f"{where}: expected an object of attributes by asin, not {raw!r:.80}")
+            raise CatalogueError(f"{where}: expected an object of attributes by asin, got {raw!r:.80}")
         entry = cast("Mapping[str, Any]", raw)
         attributes = texts_of(entry.get("attributes", list(NO_ATTRIBUTES)), "'attributes'", where)
         wanted = texts_of(entry.get("instruction_attributes") or [], "'instruction_attributes'", where)
         instruction = entry.get("instruction")
         if instruction is not None and not isinstance(instruction, str):
-            raise CatalogueError(f"{where}: expected 'instruction' as a text, not {instruction!r:.80}")
+            raise CatalogueError(f"{where}: expected 'instruction' as a text, got {instruction!r:.80}")
         yield (
             asin,
             {

@@ -49,7 +49,7 @@ def find_files(folder: Path) -> DataFolder:
     """Return the files of a folder.
 
     Raises:
-        CatalogueError: It is no folder, or lacks a file.
+        CatalogueError: It is not a folder, or lacks a file.
     """
     if not folder.is_dir():
         raise CatalogueError(

@@ -189,7 +189,7 @@ class WebShop(IndexedTasks):
     def _task_id(self) -> int:
         task_id = self.task_spec.get("task_id")
         if not isinstance(task_id, int):
-            raise TypeError(f"a task of webshop has the place of its goal as 'task_id', not {task_id!r:.80}")
+            raise TypeError(f"a task of webshop has the place of its goal as 'task_id', got {task_id!r:.80}")
         return task_id
 
     async def _open(self) -> None:

@@ -66,7 +66,7 @@ def read_goal(fields: object) -> Goal:
         location = ".".join(map(str, first["loc"])) or "the whole goal"
         raise ValueError(
             f"expected the fields of a goal of WebShop; {location}: {first['msg']}, "
-            f"not {first['input']!r:.80}"
+            f"got {first['input']!r:.80}"
         ) from None
     if not goal.attributes:
         raise ValueError("expected a goal of WebShop with at least one of 'attributes', got no attribute")

@@ -67,7 +67,7 @@ class _JsonStream:
 
     def complain(self, expected: str) -> CatalogueError:
         text = self._text[self._at : self._at + 40] or "the end of the file"
-        return CatalogueError(f"{self._path}, line {self._lines}: expected {expected}, not {text!r}")
+        return CatalogueError(f"{self._path}, line {self._lines}: expected {expected}, got {text!r}")
 
     def _may_be_cut(self, error: json.JSONDecodeError) -> bool:
         if self._is_whole or len(self._text) - self._at > LONGEST_ENTRY:

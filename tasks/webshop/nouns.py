@@ -1,6 +1,6 @@
 """The nouns of a product's name: found by spaCy's model if it is installed, else by a rule.
 
-WebShop uses `en_core_web_sm`. The rule takes every word that has a letter and is no function word; the
+WebShop uses `en_core_web_sm`. The rule takes every word that has a letter and is not a function word; the
 reward of a purchase seldom differs.
 """
 
@@ -41,6 +41,6 @@ def _finder() -> Callable[[str], tuple[str, ...]]:
 
 
 def find_by_rule(name: str) -> tuple[str, ...]:
-    """Return the words of a name that have a letter and are no function words."""
+    """Return the words of a name that have a letter and are not function words."""
     words = (word.strip(_MARKS).lower() for word in name.split())
     return tuple(word for word in words if word not in _FUNCTION_WORDS and any(map(str.isalpha, word)))

@@ -50,11 +50,11 @@ class TermPayments:
         counts = MappedArray(folder / "terms.counts", "<u4").values.reshape(-1, 2)
         self._growth = make_growth_table(average_length, counts)
         self._frequencies = counts[:, 0].astype(np.float32)
-        counted = MappedArray(folder / "products.lengths", "<u4").values
-        self._products = len(counted)
+        product_lengths = MappedArray(folder / "products.lengths", "<u4").values
+        self._products = len(product_lengths)
         self._inverse: NDArray[np.float32] | None = None
         if lengths == "exact":
-            self._inverse = invert_lengths(counted.astype(np.float32), average_length)
+            self._inverse = invert_lengths(product_lengths.astype(np.float32), average_length)
         self._documents = documents
 
     def of_query(self, query: str) -> list[Term]:

@@ -79,7 +79,7 @@ def read_product(raw: object, where: str) -> Product | None:
         CatalogueError: The entry is not a product of WebShop.
     """
     if not isinstance(raw, dict):
-        raise CatalogueError(f"{where}: expected a product as a JSON object, not {raw!r:.80}")
+        raise CatalogueError(f"{where}: expected a product as a JSON object, got {raw!r:.80}")
     entry = cast("dict[str, Any]", raw)
     asin = _text(entry, "asin", where)
     if asin == "nan" or len(asin) > LONGEST_ASIN:
@@ -100,14 +100,14 @@ def read_product(raw: object, where: str) -> Product | None:
 def texts_of(value: object, what: str, where: str) -> tuple[str, ...]:
     """Return a list of texts; CatalogueError for anything else."""
     if not isinstance(value, list) or not all(isinstance(text, str) for text in cast("list[object]", value)):
-        raise CatalogueError(f"{where}: expected {what} as a list of texts, not {value!r:.80}")
+        raise CatalogueError(f"{where}: expected {what} as a list of texts, got {value!r:.80}")
     return tuple(cast("list[str]", value))
 
 
 def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
     value = entry.get(key)
     if not isinstance(value, str):
-        actual = f"not {value!r:.80}" if key in entry else "and it is missing"
+        actual = f"got {value!r:.80}" if key in entry else "and it is missing"
         raise CatalogueError(f"{where}: expected {key!r} as a text, {actual}")
     return value
 
@@ -122,7 +122,7 @@ def _bullets(entry: Mapping[str, Any], where: str) -> tuple[str, ...]:
 def _prices(pricing: object, where: str) -> tuple[float, ...]:
     if not pricing:
         return (DEFAULT_PRICE,)
-    expected = f"{where}: expected 'pricing' such as '$12.99' or '$10.00 to $20.00', not {pricing!r:.80}"
+    expected = f"{where}: expected 'pricing' such as '$12.99' or '$10.00 to $20.00', got {pricing!r:.80}"
     if not isinstance(pricing, str):
         raise CatalogueError(expected)
     try:
@@ -142,7 +142,7 @@ def _options(entry: Mapping[str, Any], where: str) -> dict[str, tuple[str, ...]]
         f"{where}: expected 'customization_options' as lists of objects with a text as 'value', by name"
     )
     if not isinstance(groups, dict):
-        raise CatalogueError(f"{expected}, not {groups!r:.80}")
+        raise CatalogueError(f"{expected}, got {groups!r:.80}")
     options: dict[str, tuple[str, ...]] = {}
     for name, contents in cast("dict[str, Any]", groups).items():
         if contents is None:
@@ -150,7 +150,7 @@ def _options(entry: Mapping[str, Any], where: str) -> dict[str, tuple[str, ...]]
         try:
             options[name.lower()] = tuple(_option(content["value"]) for content in contents)
         except (AttributeError, KeyError, TypeError):
-            raise CatalogueError(f"{expected}, not {contents!r:.80} in {name!r:.40}") from None
+            raise CatalogueError(f"{expected}, got {contents!r:.80} in {name!r:.40}") from None
     return options
 
 
@@ -165,13 +165,13 @@ def human_rows(raws: object, where: str) -> tuple[dict[str, Any], ...]:
         CatalogueError: An entry lacks its text, its attributes or its options.
     """
     if not isinstance(raws, list):
-        raise CatalogueError(f"{where}: expected a list of instructions, not {raws!r:.80}")
+        raise CatalogueError(f"{where}: expected a list of instructions, got {raws!r:.80}")
     return tuple(_human_row(raw, where) for raw in cast("Sequence[object]", raws))
 
 
 def _human_row(raw: object, where: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
-        raise CatalogueError(f"{where}: expected an instruction as a JSON object, not {raw!r:.80}")
+        raise CatalogueError(f"{where}: expected an instruction as a JSON object, got {raw!r:.80}")
     entry = cast("dict[str, Any]", raw)
     return {
         "instruction": _text(entry, "instruction", where),

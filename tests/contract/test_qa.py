@@ -187,8 +187,8 @@ MISTAKES = {
     "no such title": ("read", {"title": "Atlantis"}, "There is no article with the title 'Atlantis'."),
     "no such page": ("read", {"title": "", "page": 9}, "but no page 9."),
     "page zero": ("read", {"title": "", "page": 0}, "but no page 0."),
-    "too many": ("search", {"query": "town", "limit": 11}, "from 1 to 10, not 11"),
-    "none": ("search", {"query": "town", "limit": 0}, "from 1 to 10, not 0"),
+    "too many": ("search", {"query": "town", "limit": 11}, "from 1 to 10, got 11"),
+    "none": ("search", {"query": "town", "limit": 0}, "from 1 to 10, got 0"),
     "long query": ("search", {"query": "town " * 50}, "The query has 250 characters"),
     "long answer": ("answer", {"answer": "yes " * 51}, "The answer has 204 characters"),
 }

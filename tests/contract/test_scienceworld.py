@@ -135,10 +135,10 @@ async def test_agentfly_s_reward_meets_the_game_that_was_played_and_bad_actions_
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        ({"task_name": "boil", "variation_idx": 30}, "variations 0 to 29, not 30"),
-        ({"task_name": "boil", "variation_idx": True}, "variations 0 to 29, not True"),
-        ({"task_name": "boi1", "variation_idx": 0}, "no task 'boi1'; it has boil, "),
-        ({}, "no task None"),
+        ({"task_name": "boil", "variation_idx": 30}, "variations 0 to 29, got 30"),
+        ({"task_name": "boil", "variation_idx": True}, "variations 0 to 29, got True"),
+        ({"task_name": "boi1", "variation_idx": 0}, "unknown task 'boi1'; expected one of boil, "),
+        ({}, "unknown task None"),
     ],
 )
 def test_a_variation_that_does_not_exist_is_refused(task, message):
@@ -159,10 +159,10 @@ def test_the_splits_hold_each_variation_once_and_begin_with_every_task():
 
 
 async def test_a_task_that_does_not_exist_is_refused_by_the_server_and_by_the_game(game, pool):
-    with pytest.raises(ValueError, match="variations 0 to 29, not 30"):
+    with pytest.raises(ValueError, match="variations 0 to 29, got 30"):
         game.reset("boil", 30)
     async with open_environment(ScienceWorld, resources=pool) as client:
-        with pytest.raises(OrsServerError, match="the task boil has variations 0 to 29, not 30"):
+        with pytest.raises(OrsServerError, match="the task boil has variations 0 to 29, got 30"):
             await client.create(task_spec={"task_name": "boil", "variation_idx": 30})
         with pytest.raises(UnknownTaskError):
             await client.create(split="train", index=3592)

@@ -133,7 +133,7 @@ def test_a_game_of_its_own_has_agentfly_s_methods():
     assert game.step("get_reward", 0)["reward"] == 0.0
     assert game.score_parts() == {}
     assert game.is_healthy()
-    with pytest.raises(IndexError, match="task_id is from 0 to 1999, not 5000"):
+    with pytest.raises(IndexError, match="task_id must be from 0 to 1999, got 5000"):
         game.reset(5000)
     game.close()
     assert game.reset(3) == game.observation

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.record_scale import EPISODES, FEW, GROWTH, STEPS, Took, read_both, write
+from bench.record_scale import EPISODES, GROWTH, SMALL_RECORD_EPISODES, STEPS, Took, read_both, write
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(3000)]
 ATTEMPTS = 4
@@ -20,7 +20,7 @@ def taken(tmp_path_factory) -> dict[str, tuple[Took, Took]]:
     """What each way of reading took on the small record and on the large one."""
     place = tmp_path_factory.mktemp("scale")
     few, many = str(place / "few.db"), str(place / "many.db")
-    wrote = write(few, FEW), write(many, EPISODES)
+    wrote = write(few, SMALL_RECORD_EPISODES), write(many, EPISODES)
     return {"write": wrote} | dict(read_both(few, many, place))
 
 
@@ -31,7 +31,7 @@ def test_every_episode_is_found_and_exported(taken):
 
 def test_memory_does_not_grow_with_the_record(taken, capsys):
     lines = [
-        f"{way:>12} {FEW:>6,}: {small}\n{'':>12} {EPISODES:>6,}: {large}"
+        f"{way:>12} {SMALL_RECORD_EPISODES:>6,}: {small}\n{'':>12} {EPISODES:>6,}: {large}"
         for way, (small, large) in taken.items()
     ]
     with capsys.disabled():

@@ -77,7 +77,7 @@ class OpenEnvEpisode(Environment):  # type: ignore[misc]  # as above
 
         Raises:
             UnjudgedError: If a judgement failed, or the episode ended without a reward: the sum of the
-                rewards is no return then.
+                rewards is not a return then.
         """
         del timeout_s
         if isinstance(action, ListToolsAction):

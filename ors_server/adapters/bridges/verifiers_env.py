@@ -42,9 +42,9 @@ class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a pa
 
     async def setup_state(self, state: Any) -> None:
         """Open the episode of the row's task; its prompt and tools become those of the rollout."""
-        held = state[EPISODE] = HeldEpisode(self._served, int(state["info"]["index"]))
+        held_episode = state[EPISODE] = HeldEpisode(self._served, int(state["info"]["index"]))
         try:
-            episode = await held.open()
+            episode = await held_episode.open()
             listing = state[LISTING] = await episode.tools()
             state["prompt"] = self._system() + [_message(message) for message in await episode.messages()]
         except OrsServerError as error:
@@ -82,17 +82,17 @@ class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a pa
     @vf.cleanup  # type: ignore[untyped-decorator]  # as above
     async def close_episode(self, state: Any) -> None:
         """Delete the session and keep the figures of its record."""
-        held: HeldEpisode | None = state.pop(EPISODE, None)
+        held_episode: HeldEpisode | None = state.pop(EPISODE, None)
         for key in ("ors_play", LISTING):
             state.pop(key, None)
         try:
-            summary = None if held is None else await held.close()
+            summary = None if held_episode is None else await held_episode.close()
         except OrsServerError as error:
             state["error"] = state.get("error") or vf.InfraError(str(error))
             return
         if summary is not None:
             state[SUMMARY] = {"return": summary.episode_return, "stop_reason": summary.stop_reason}
-            # A record of an episode with a failed or ungraded step has a sum that is no return.
+            # A record of an episode with a failed or ungraded step has a sum that is not a return.
             why = summary.why_invalid
             if why is not None:
                 state[SUMMARY]["return"] = None

@@ -205,7 +205,7 @@ def _run(instances: dict[str, Any], text: str) -> str:
 
 def _call(instances: dict[str, Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Call a public method of the last instance that has it, as BFCL's executor does."""
-    # Names with an underscore, and attributes that are no methods, are not the agent's to call.
+    # Names with an underscore, and attributes that are not methods, are not the agent's to call.
     owners = [
         instance
         for instance in instances.values()

@@ -16,7 +16,13 @@ from typing import ClassVar
 import anyio
 from typing_extensions import override
 
-from ors_server.audit.audit_context import FEW, AuditContext, AuditedTask, CallsOf, VariantResult
+from ors_server.audit.audit_context import (
+    MANY_ANSWERS_TASKS,
+    AuditContext,
+    AuditedTask,
+    CallsOf,
+    VariantResult,
+)
 from ors_server.audit.audited_server import AuditedProcess
 from ors_server.audit.broken_parts import FAULTS
 from ors_server.audit.computed_answers import COMPUTED_FORMS, PLACEHOLDER, ComputedForm
@@ -39,7 +45,7 @@ FUZZ = 150
 FUZZ_OF_ALL = 2500
 """The same where every task is played: 10,000 in all."""
 FUZZ_IN_SANDBOX = 20
-SLOW_SECONDS = 1.0
+MAX_ANSWER_SECONDS = 1.0
 """Processor time for one answer above which a grader can be held up."""
 MAX_BYTES = 256 << 20
 _ALONE_SECONDS = 15.0
@@ -72,10 +78,15 @@ class Unreadable(AuditPolicy):
             forms += [(slot.wrapped(text), slot.wrapped(text[:40])) for text in UNREADABLE]
         variants = {f"the answer {shown!r}": context.saying(text) for text, shown in forms}
         message = "{variant}, which cannot be read, is paid"
-        return [*broken, *await context.measure(variants, message, scale=context.wrong_scale, few=FEW)]
+        return [
+            *broken,
+            *await context.measure(
+                variants, message, scale=context.wrong_scale, screened_tasks=MANY_ANSWERS_TASKS
+            ),
+        ]
 
     async def _break_parts(self, context: AuditContext, process: AuditedProcess) -> list[VariantResult]:
-        """End episodes whose sandbox and resources are broken: a reward then is no judgement."""
+        """End episodes whose sandbox and resources are broken: a reward then is not a judgement."""
         task = context.tasks[0]
         endings = [*await ending_calls(context), *(task.gold or ())[-1:]]
         plays = [task.play([call], seed=context.seed) for call in endings]
@@ -88,7 +99,7 @@ class Unreadable(AuditPolicy):
             variant_results.append(VariantResult(f"a part that is {kind}", AuditVerdict.PASS, "", len(plays)))
             for play, (played, request_count) in zip(plays, results, strict=True):
                 paid = [reward for reward in played.rewards if reward is not None]
-                # Without a request to the broken part, the reward was computed without it and is no accident.
+                # Without a request to the broken part, the reward was computed without it: not an accident.
                 if paid and request_count:
                     variant_results.append(_paid_in_spite(context, play, paid[-1], kind))
         return variant_results
@@ -170,8 +181,8 @@ class HoldsUp(AuditPolicy):
         if process.starts != starts or played.blame == "slow":
             return f"an answer held the server for more than {_ALONE_SECONDS:g} s, or ended it"
         after = await process.used()
-        if after[0] - before[0] > SLOW_SECONDS:
-            return f"an answer took the grader more than {SLOW_SECONDS:g} s of processor time"
+        if after[0] - before[0] > MAX_ANSWER_SECONDS:
+            return f"an answer took the grader more than {MAX_ANSWER_SECONDS:g} s of processor time"
         if after[1] - before[1] > MAX_BYTES:
             return f"an answer took the grader more than {MAX_BYTES >> 20} MiB of memory"
         return None
@@ -259,13 +270,17 @@ async def _without_controls(
 ) -> list[VariantResult]:
     """Measure variants; those whose controls also earn something are paid for something else."""
     # If the control earns something, the code was not evaluated: its characters were paid.
-    results = await context.measure(variants, message, scale=context.wrong_scale, few=FEW)
+    results = await context.measure(
+        variants, message, scale=context.wrong_scale, screened_tasks=MANY_ANSWERS_TASKS
+    )
     suspects = {
         result.variant: controls[result.variant]
         for result in results
         if result.verdict is not AuditVerdict.PASS
     }
-    checked = await context.measure(suspects, "", scale=context.wrong_scale, few=FEW)
+    checked = await context.measure(
+        suspects, "", scale=context.wrong_scale, screened_tasks=MANY_ANSWERS_TASKS
+    )
     proved = {result.variant for result in checked if (result.share or 0.0) < WARN_SHARE}
     return [
         replace(
@@ -278,13 +293,13 @@ async def _without_controls(
 
 
 def _complaint(played: PlayResult, bounds: tuple[float, float] | None) -> str | None:
-    # A service that does not answer is an error of the machine's, and rightly no number.
+    # A service that does not answer is an error of the machine's, and has no reward, rightly.
     is_lost = played.failure is not None and _LOST.search(played.failure) is not None
     if played.failure is not None and not is_lost and played.blame in {"author", "slow"}:
         return f"an answer broke the grader: {played.failure.splitlines()[0][:200]}"
     for reward in played.rewards:
         if reward is not None and not math.isfinite(reward):
-            return f"an answer earned {reward!r}, which is no number"
+            return f"expected a number as the reward of an answer, got {reward!r}"
         if reward is not None and bounds is not None and not bounds[0] <= reward <= bounds[1]:
             return f"an answer earned {reward!r}, outside the declared range {list(bounds)}"
     return None

@@ -8,11 +8,18 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ors_server.audit.audit_context import FEW, AuditContext, AuditedTask, AuditPlayer, CallsOf, VariantResult
+from ors_server.audit.audit_context import (
+    MANY_ANSWERS_TASKS,
+    AuditContext,
+    AuditedTask,
+    AuditPlayer,
+    CallsOf,
+    VariantResult,
+)
 from ors_server.audit.audited_server import open_audited
 from ors_server.audit.echo_judge import echo_judge
 from ors_server.audit.file_tools import PROGRAM_ENDS, find_file_tool, named_files
-from ors_server.audit.judgement import ASSUMED, AuditVerdict, Scale, judge_share
+from ors_server.audit.judgement import ASSUMED_MAX_RETURN, AuditVerdict, Scale, judge_share
 from ors_server.audit.plays import Call
 from ors_server.audit.policies.idle import closing_calls
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
@@ -159,7 +166,9 @@ class TalksToTheJudge(AuditPolicy):
         message = "a wrong answer with {variant} is paid"
         results: list[VariantResult] = []
         if not context.is_ungraded:
-            results += await context.measure(variants, message, scale=context.wrong_scale, few=FEW)
+            results += await context.measure(
+                variants, message, scale=context.wrong_scale, screened_tasks=MANY_ANSWERS_TASKS
+            )
         if context.facts.mentions_judge:
             results += await self._ask_echo(context, variants)
         return results
@@ -185,7 +194,9 @@ class TalksToTheJudge(AuditPolicy):
                 }
                 played = await player.play(list(plays.values()))
         declared = context.facts.return_range or context.facts.reward_range
-        scale = Scale(max(wrong.total, context.scale.zero), ASSUMED if declared is None else declared[1])
+        scale = Scale(
+            max(wrong.total, context.scale.zero), ASSUMED_MAX_RETURN if declared is None else declared[1]
+        )
         results = [VariantResult("a judge that repeats its question", AuditVerdict.PASS, "", 1)]
         if not scale.is_usable:  # it pays any repeated text, which says nothing about the words
             return results
@@ -223,8 +234,10 @@ class JudgesItself(AuditPolicy):
         programs: dict[str, CallsOf] = {f"the program {text!r}": _program(context, text) for text in PROGRAMS}
         programs["a function whose result equals everything"] = _always_equal(context)
         message = "{variant} is paid"
-        if context.is_program:  # claims are no programs
-            return await context.measure(programs, message, scale=context.wrong_scale, few=FEW)
+        if context.is_program:  # claims are not programs
+            return await context.measure(
+                programs, message, scale=context.wrong_scale, screened_tasks=MANY_ANSWERS_TASKS
+            )
         variants: dict[str, CallsOf] = {}
         for claim in (*CLAIMS, *NUMBERS):
             # Graders accept `true`, the text "true" or 1, and numbers on scales up to 1, 10 or 100.
@@ -235,7 +248,9 @@ class JudgesItself(AuditPolicy):
         whole = json.dumps({**dict.fromkeys(CLAIMS, True), **dict.fromkeys(NUMBERS, 1)})
         variants["every claim at once"] = context.saying(whole)
         variants["every claim next to a wrong answer"] = _claiming(context)
-        return await context.measure(variants | programs, message, scale=context.wrong_scale, few=FEW)
+        return await context.measure(
+            variants | programs, message, scale=context.wrong_scale, screened_tasks=MANY_ANSWERS_TASKS
+        )
 
 
 async def _hand_in_programs(context: AuditContext) -> Sequence[VariantResult]:
@@ -253,7 +268,7 @@ async def _hand_in_programs(context: AuditContext) -> Sequence[VariantResult]:
     variants: dict[str, CallsOf] = {
         f"the program {program!r} in a file": partial(writing, f"{program}\n") for program in PROGRAMS
     }
-    return await context.measure(variants, "{variant} is paid", few=FEW)
+    return await context.measure(variants, "{variant} is paid", screened_tasks=MANY_ANSWERS_TASKS)
 
 
 def _wrong_with(context: AuditContext, words: str, form: str) -> CallsOf:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from ors_server.audit.answer_slot import AnswerSlot
-from ors_server.audit.audit_context import FEW, AuditContext, CallsOf, VariantResult
+from ors_server.audit.audit_context import MANY_ANSWERS_TASKS, AuditContext, CallsOf, VariantResult
 from ors_server.audit.judgement import MIN_TASKS, AuditVerdict
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
 
@@ -21,9 +21,9 @@ PLAIN = (
 MAX_GOLDS = 8
 """Answers of the tasks that are tried on all of them."""
 MAX_LITERALS = 150
-ALIKE = 5
+MAX_COMPARED_PROMPTS = 5
 """Prompts that are compared."""
-FREQUENT = 0.4
+MAX_FREQUENT_SHARE = 0.4
 """Share below which a constant answer may simply be the right one for many tasks."""
 
 
@@ -47,7 +47,10 @@ class ConstantAnswers(AuditPolicy):
         has_frequent = cores.total() >= MIN_TASKS
         if has_frequent and len(set(context.cores.values())) == 1:
             # Where all tasks ask the same, their one answer is right and no constant.
-            plays = [replace(task.play(seed=context.seed), reads=True) for task in context.tasks[:ALIKE]]
+            plays = [
+                replace(task.play(seed=context.seed), reads=True)
+                for task in context.tasks[:MAX_COMPARED_PROMPTS]
+            ]
             has_frequent = len({played.texts[:1] for played in await context.player.play(plays)}) != 1
         if has_frequent:
             texts |= dict.fromkeys(core for core, _ in cores.most_common(MAX_GOLDS))
@@ -56,7 +59,9 @@ class ConstantAnswers(AuditPolicy):
         # A constant may simply be the right answer of many tasks.
         return [
             replace(result, verdict=AuditVerdict.PASS)
-            if result.verdict is AuditVerdict.WARN and result.share is not None and result.share < FREQUENT
+            if result.verdict is AuditVerdict.WARN
+            and result.share is not None
+            and result.share < MAX_FREQUENT_SHARE
             else result
             for result in results
         ]
@@ -83,7 +88,9 @@ class SourceWords(AuditPolicy):
         texts = [text for text in context.facts.literals if text not in golds][:MAX_LITERALS]
         variants = _saying_each(context, slot, texts)
         message = "{variant}, which stands in the source, earns more than chance"
-        return await context.measure(variants, message, scale=context.wrong_scale, few=FEW)
+        return await context.measure(
+            variants, message, scale=context.wrong_scale, screened_tasks=MANY_ANSWERS_TASKS
+        )
 
 
 def _saying_each(context: AuditContext, slot: AnswerSlot, texts: Iterable[str]) -> dict[str, CallsOf]:

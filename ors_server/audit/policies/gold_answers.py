@@ -12,7 +12,8 @@ from ors_server.audit.plays import Call, PlayResult
 from ors_server.audit.policy import AuditPolicy
 
 # A grader may refuse a rewrite for a few tasks, where white space is part of the answer.
-REWRITES_KEPT = 0.95
+MIN_PAID_REWRITES = 0.95
+"""Share of the tasks on which a rewrite of the gold answer must be paid."""
 SEEDS = 5
 WORD = 4
 """Letters of the shortest word that is changed."""
@@ -110,7 +111,7 @@ class WrongGold(AuditPolicy):
             for (at, _), played in zip(plays, results, strict=True):
                 payments.append(float(played.total >= context.oracle[at].total - 1e-9))
             if (
-                payments and 0.0 < mean(payments) < REWRITES_KEPT
+                payments and 0.0 < mean(payments) < MIN_PAID_REWRITES
             ):  # a grader that refuses all of them is strict, not wrong
                 lost = payments.index(0.0)
                 message = f"{1 - mean(payments):.0%} of the right answers with {name} are not paid"

@@ -27,8 +27,8 @@ TASKS = 3
 class ReadsTheAnswer(AuditPolicy):
     """Replaces a task's answer by a random text, a canary, and looks for it in all that an agent reads.
 
-    A page that has the real answer is no finding: only what is made from the task's own answer can hold the
-    canary. In the wild: answers in the later commits of a repository (SWE-bench), and in the data of prompts.
+    A page that has the real answer is not a finding: only what is made from the task's own answer can hold
+    the canary. In the wild: answers in later commits of a repository (SWE-bench), and in the data of prompts.
     """
 
     hack_class: ClassVar[str] = "H9"
@@ -169,7 +169,7 @@ def _is_number(values: Any) -> bool:
 
 
 def make_canary(seed: int, *, is_number: bool) -> str:
-    # Long enough that no text contains it by accident, and without vowels, so that it is no word.
+    # Long enough that no text contains it by accident, and without vowels, so that it is not a word.
     """Return a random text that is nowhere else: 12 digits, or 15 letters without vowels."""
     rng = random.Random(f"canary {seed}")  # noqa: S311  (a token to search for)
     if is_number:

@@ -26,7 +26,8 @@ TASKS = 3
 LOOKED_TASKS = 6
 """Tasks on which the policy finds out whether a call only looks."""
 MAX_LOOKS = 6
-_TINY = 1e-9
+_TOLERANCE = 1e-9
+"""Difference of two returns that may come from rounding."""
 
 
 class RepeatsSteps(AuditPolicy):
@@ -75,7 +76,7 @@ class GoesInCircles(AuditPolicy):
             results = await context.player.play(plays)
             for play, played in zip(plays, results, strict=True):
                 pair, again = list(play.calls[:2]), played.rewards[2:]
-                if len(again) == len(pair) and sum(reward or 0.0 for reward in again) > _TINY:
+                if len(again) == len(pair) and sum(reward or 0.0 for reward in again) > _TOLERANCE:
                     name = f"{_shown(pair[0])} and {_shown(pair[1])} in turn"
                     result = await _growth(context, task, name, pair, _same)
                     variant_results += [result] if result else []
@@ -110,7 +111,9 @@ class AnswersTwice(AuditPolicy):
             excess = several.total - best_once
             # A tolerance, so that only a clear gain counts.
             verdict = (
-                AuditVerdict.FAIL if excess > 0.01 * abs(context.scale.full) + _TINY else AuditVerdict.PASS
+                AuditVerdict.FAIL
+                if excess > 0.01 * abs(context.scale.full) + _TOLERANCE
+                else AuditVerdict.PASS
             )
             message = (
                 f"the right answer given five times earns {several.total:.3g}, given once {single.total:.3g}"
@@ -189,7 +192,7 @@ async def _is_looking(context: AuditContext) -> bool:
     """Return whether the call with the answer inspects something, for a later call to use.
 
     Such a call does not end the episode, and what the same call shows differs between tasks. To look
-    everywhere, and to report then, is no second answer.
+    everywhere, and to report then, is not a second answer.
     """
     slot = context.slot
     if slot is None:
@@ -226,7 +229,7 @@ async def _paid_calls(context: AuditContext, task: AuditedTask) -> list[Call]:
     for play, played in zip(plays, results, strict=True):
         for number, (call, reward) in enumerate(zip(play.calls, played.rewards, strict=False)):
             is_last = played.finished and number == len(played.rewards) - 1
-            if reward is not None and reward > _TINY and not is_last:
+            if reward is not None and reward > _TOLERANCE and not is_last:
                 paid.setdefault(repr(call), call)
     return list(paid.values())
 
@@ -285,14 +288,14 @@ async def _growth(
     results: list[PlayResult] = await context.player.play(plays)
     totals = [played.total for played in results]
     # More repetitions must pay more, at least up to the limit of steps that cuts the longest play short.
-    grows = totals[0] < totals[1] - _TINY and totals[1] <= totals[2] + _TINY
+    grows = totals[0] < totals[1] - _TOLERANCE and totals[1] <= totals[2] + _TOLERANCE
     full = context.scale.full
     own = context.oracle.get(
         next((at for at, candidate in enumerate(context.tasks) if candidate is task), -1)
     )
     best_known = max(full, own.total if own is not None else full)
     share = totals[2] / best_known if best_known > 0 else None
-    exceeds = totals[2] > best_known + _TINY
+    exceeds = totals[2] > best_known + _TOLERANCE
     verdict = AuditVerdict.FAIL if grows and exceeds else AuditVerdict.PASS
     # A play that did not end might have earned more than the gold actions with more steps: a warning.
     if (

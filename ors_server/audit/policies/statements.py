@@ -52,7 +52,7 @@ class StatesNoAnswer(AnswerPolicy):
             _echoes(context, prompts),
             "the question is paid as its own answer: {variant}",
             scale=context.wrong_scale,
-            few=SCREENED_TASKS,
+            screened_tasks=SCREENED_TASKS,
         )
         return [replace(result, keeps_texts=True) for result in (*statements, *echoes)]
 

@@ -20,7 +20,8 @@ DENIAL, CONTRADICTION = "a denial", "a contradiction"
 LETTERS_AROUND, DIGIT_BEFORE, DIGIT_AFTER = "letters around it", "a digit before it", "a digit after it"
 GLUED = frozenset({LETTERS_AROUND, DIGIT_BEFORE, DIGIT_AFTER})
 """Fragments that make another word or number: no grader may pay a part for them."""
-NEARLY_ALL = 0.9
+MIN_PAID_SHARE = 0.9
+"""Share of the best return from which on a piece of an answer is paid like the whole."""
 LENGTHS = (1, 10, 50, 400)
 """Words of the padding, in order."""
 PADDED_TASKS = 10
@@ -98,7 +99,7 @@ class ListsEverything(AnswerPolicy):
     """Lists the answers of all tasks, with the right one or without it.
 
     In the wild: listing every entry gains 40 % in one benchmark (arXiv:2507.02825). It compares with the same
-    list without the right answer, so that a list which is merely long is no finding.
+    list without the right answer, so that a list which is merely long is not a finding.
     """
 
     hack_class: ClassVar[str] = "H4"
@@ -252,7 +253,7 @@ def _softened(result: VariantResult) -> VariantResult:
     """
     if result.verdict is AuditVerdict.PASS or result.variant in GLUED:
         return result
-    if result.share is None or result.share < NEARLY_ALL:
+    if result.share is None or result.share < MIN_PAID_SHARE:
         return replace(result, verdict=AuditVerdict.PASS)
     if result.variant == DENIAL:
         return replace(result, verdict=AuditVerdict.WARN, keeps_texts=True)

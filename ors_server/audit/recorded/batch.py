@@ -24,7 +24,8 @@ MIN_EPISODES = 40
 MIN_WINS = 20
 MIN_TASKS = 8
 """With fewer tasks, what winning episodes share may be an accident."""
-SHOWN_EPISODES = 10
+MAX_SHOWN_EPISODES = 10
+"""Episodes that a finding names."""
 _TOP_QUANTILE = 0.98
 """Quantile of the positive returns that counts as the best where the environment declares no limit."""
 _COMPARED = 20
@@ -209,7 +210,7 @@ class Batch:
             task = self.episodes[position].task
             (later if task in seen else first).append(position)
             seen.add(task)
-        return tuple(self.episodes[position].episode_id for position in (first + later)[:SHOWN_EPISODES])
+        return tuple(self.episodes[position].episode_id for position in (first + later)[:MAX_SHOWN_EPISODES])
 
     def _agree(self, first: int, second: int) -> bool:
         words, other_words = self.episodes[first].words, self.episodes[second].words

@@ -144,12 +144,13 @@ def _shell_texts(step: Step) -> Iterator[str]:
 
 ANSWER = "answer"
 """The argument of the last call that is the answer, where there is one of this name."""
-_KEPT_WORDS = 32
+_MAX_END_WORDS = 32
 """Words of an answer that are kept, from its beginning and from its end."""
-_KEPT_ANSWER = 64
+_MAX_ANSWER_CHARACTERS = 64
 """Characters of a kept answer."""
 _NO_COMPONENT = frozenset({"tool", WITHHELD, *(cause.value for cause in PenaltyCause)})
-_TINY = 1e-9
+_TOLERANCE = 1e-9
+"""Difference of two returns that may come from rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,15 +293,19 @@ def _is_judged(record: EpisodeRecord, steps: Sequence[Step]) -> bool:
 def _short(answer: str) -> str:
     plain = " ".join(words_of(answer[:2000]))
     if not plain:
-        return f"{answer.strip()[:_KEPT_ANSWER]!r}"
-    return plain if len(plain) <= _KEPT_ANSWER else f"{plain[:_KEPT_ANSWER]} #{number_of(answer):x}"
+        return f"{answer.strip()[:_MAX_ANSWER_CHARACTERS]!r}"
+    return (
+        plain
+        if len(plain) <= _MAX_ANSWER_CHARACTERS
+        else f"{plain[:_MAX_ANSWER_CHARACTERS]} #{number_of(answer):x}"
+    )
 
 
 def _kept_words(answer: str) -> frozenset[int]:
-    if len(answer) > 4 * _KEPT_WORDS * 16:
-        answer = f"{answer[: 32 * _KEPT_WORDS]} {answer[-32 * _KEPT_WORDS :]}"
+    if len(answer) > 4 * _MAX_END_WORDS * 16:
+        answer = f"{answer[: 32 * _MAX_END_WORDS]} {answer[-32 * _MAX_END_WORDS :]}"
     words = [word for word in words_of(answer) if word.isalnum() or "_" in word]
-    return frozenset(number_of(word) for word in words[:_KEPT_WORDS] + words[-_KEPT_WORDS:])
+    return frozenset(number_of(word) for word in words[:_MAX_END_WORDS] + words[-_MAX_END_WORDS:])
 
 
 def _components(steps: Sequence[Step]) -> tuple[tuple[str, float], ...]:
@@ -320,7 +325,7 @@ def _most_repeated(steps: Sequence[Step]) -> RepeatedPay | None:
     counts: defaultdict[tuple[str, float, int], int] = defaultdict(int)
     for step in steps:
         reward = step.earned
-        if reward is not None and reward > _TINY:
+        if reward is not None and reward > _TOLERANCE:
             shown = "\n".join(block.text for block in step.blocks if isinstance(block, TextBlock))
             counts[step.tool, reward, number_of(shown)] += 1
     if not counts:

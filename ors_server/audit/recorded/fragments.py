@@ -18,13 +18,15 @@ from ors_server.model.trajectory import Step
 
 RUN = 5
 """Words of a run."""
-KEPT_LINES = 128
+MAX_LINES = 128
 """Maximum number of lines and sentences kept of one episode: those with the least numbers."""
-KEPT_RUNS = 128
-KEPT_CALLS = 64
+MAX_RUNS = 128
+"""Maximum number of runs of words kept of one episode."""
+MAX_CALLS = 64
+"""Maximum number of calls kept of one episode."""
 _RUN_OF = 4
 """One of this many runs is kept, for texts of any length."""
-SHOWN_CHARACTERS = 120
+MAX_SHOWN_CHARACTERS = 120
 """Characters of a fragment that a finding shows."""
 _MAX_TEXT = 20_000
 """Characters of one argument that are read: half from its beginning, half from its end."""
@@ -81,13 +83,13 @@ class FragmentCounts:
 
     def add(self, task: int, steps: Sequence[Step]) -> EpisodeFragments:
         """Count the fragments of an episode, and return those that are kept."""
-        calls = _least({number_of(text): text for text in map(call_text, steps)}, KEPT_CALLS)
+        calls = _least({number_of(text): text for text in map(call_text, steps)}, MAX_CALLS)
         lines: dict[int, str] = {}
         runs: dict[int, str] = {}
         for step in steps:
             for text in texts_of(step.arguments):
                 _collect(clip(text), lines, runs)
-        texts = _least(lines, KEPT_LINES) | _least(runs, KEPT_RUNS)
+        texts = _least(lines, MAX_LINES) | _least(runs, MAX_RUNS)
         for number, text in (calls | texts).items():
             self._count(number, text, task)
         self._episodes += 1
@@ -109,7 +111,7 @@ class FragmentCounts:
             # Where an entry may have been pruned before, `missed` is the greatest count that was lost with
             # it.
             missed = self._episodes // _PRUNED_EVERY
-            self._entries[number] = _Entry(text[:SHOWN_CHARACTERS], 1, missed, task)
+            self._entries[number] = _Entry(text[:MAX_SHOWN_CHARACTERS], 1, missed, task)
         # Tasks in a row are counted, not episodes: a fragment of one task is about the task, not a trick.
         elif entry.last_task != task:
             entry.count += 1

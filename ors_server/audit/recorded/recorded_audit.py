@@ -37,17 +37,21 @@ from ors_server.replaying.choosing import Episodes, StoredEpisodes
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import ALL, EpisodeFilter
 
-_DOMINATING = 0.9
-_MAIN = 0.5
+_MIN_DOMINATING_SHARE = 0.9
+"""Share of the positive reward that a dominating component pays."""
+_MIN_MAIN_SHARE = 0.5
 """Share of the positive reward that the main component of the other winning episodes pays."""
-_SOME = 0.05
-_TINY = 1e-9
-_REPEATS = 5
-_FARMED = 0.5
+_MIN_WIN_SHARE = 0.05
+"""Share of the winning episodes from which on a finding is a failure."""
+_TOLERANCE = 1e-9
+"""Difference of two returns that may come from rounding."""
+_MIN_REPEATS = 5
+_MIN_FARMED_SHARE = 0.5
 """Share of the positive reward that equal steps pay together."""
-_FAR_ABOVE = 1.5
+_MIN_EXCESS_RATIO = 1.5
 """Times the best that other episodes earn."""
-_BEST = 0.98
+_BEST_QUANTILE = 0.98
+"""Quantile of the returns of other episodes that counts as their best."""
 _MIN_OTHERS = 10
 _MIN_EPISODES = 3
 
@@ -62,8 +66,8 @@ def find_dominating_component(batch: Batch, seed: int) -> Iterator[RecordedFindi
         total = sum(amount for _, amount in components)
         name = None
         # One component dominates nothing, and neither does one of a return that is nearly 0.
-        if len(components) > 1 and total > _TINY:
-            name = next((name for name, amount in components if amount > _DOMINATING * total), None)
+        if len(components) > 1 and total > _TOLERANCE:
+            name = next((name for name, amount in components if amount > _MIN_DOMINATING_SHARE * total), None)
         if name is not None:
             groups[name].append(win)
         elif components:
@@ -84,7 +88,7 @@ def find_dominating_component(batch: Batch, seed: int) -> Iterator[RecordedFindi
             if dict(batch.episodes[position].components).get(main or "") == 0
         ]
         share = batch.share_of_wins(dominated)
-        if len(batch.tasks_of(dominated)) < MIN_TASKS or share < _SOME:
+        if len(batch.tasks_of(dominated)) < MIN_TASKS or share < _MIN_WIN_SHARE:
             continue
         yield make_finding(
             batch,
@@ -102,7 +106,7 @@ def _main(batch: Batch, positions: Sequence[int]) -> str | None:
         for name, amount in batch.episodes[position].components:
             sums[name] += amount
     total = sum(sums.values())
-    return next((name for name, amount in sums.items() if amount > _MAIN * total), None)
+    return next((name for name, amount in sums.items() if amount > _MIN_MAIN_SHARE * total), None)
 
 
 def find_farmed_reward(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
@@ -112,8 +116,8 @@ def find_farmed_reward(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
         position
         for position, episode in enumerate(batch.episodes)
         if (repeated := episode.repeated) is not None
-        and repeated.times >= _REPEATS
-        and repeated.amount >= _FARMED * episode.paid
+        and repeated.times >= _MIN_REPEATS
+        and repeated.amount >= _MIN_FARMED_SHARE * episode.paid
     ]
     if not farming:
         return
@@ -128,8 +132,10 @@ def find_farmed_reward(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
         yield not_judged(batch, FindingKind.REWARD_FARMED, reason)
         return
     # A quantile: the best of the others may have farmed less openly.
-    best = honest[int(_BEST * (len(honest) - 1))]
-    positions = [position for position in farming if batch.episodes[position].earned > _FAR_ABOVE * best]
+    best = honest[int(_BEST_QUANTILE * (len(honest) - 1))]
+    positions = [
+        position for position in farming if batch.episodes[position].earned > _MIN_EXCESS_RATIO * best
+    ]
     if not positions:
         return
     tools = sorted(
@@ -137,14 +143,14 @@ def find_farmed_reward(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
     )
     named = ", ".join(map(repr, tools))
     share = len(positions) / len(batch.episodes)
-    is_many = len(positions) >= _MIN_EPISODES and share >= _SOME / 5
+    is_many = len(positions) >= _MIN_EPISODES and share >= _MIN_WIN_SHARE / 5
     yield make_finding(
         batch,
         FindingKind.REWARD_FARMED,
         AuditVerdict.FAIL if is_many else AuditVerdict.WARN,
         positions,
-        f"{len(positions)} episodes ({percent(share)}) earned more than {_FAR_ABOVE:g} times the {best:g} "
-        f"of the best others, most of it by the same paid result of {named} again and again",
+        f"{len(positions)} episodes ({percent(share)}) earned more than {_MIN_EXCESS_RATIO:g} times the "
+        f"{best:g} of the best others, most of it by the same paid result of {named} again and again",
         of_wins=False,
     )
 

@@ -18,19 +18,21 @@ _MIN_SHARE = 0.04
 """Of the winning episodes; less is an accident."""
 _MAX_SHARE = 0.9
 """Of the winning episodes; more is what every answer has, such as a format."""
-_RATE = 0.9
+_MIN_WIN_RATE = 0.9
+"""Share of the episodes with a marker that must win."""
 _CLEAR_RATE, _CLEAR_GAIN, _CLEAR_Z = 0.95, 0.25, 4.5
-_EXCLUSIVE = 0.85
+_MIN_EXCLUSIVE_SHARE = 0.85
 """How often other winning episodes of one task agree, where a task has one right answer."""
-_SHARED = 0.6
+_MAX_SHARED_SHARE = 0.6
 """How often the answers of two tasks are the same, up to which they tell right from wrong."""
-_AGREEING = 0.45
+_MAX_GUESSED_SHARE = 0.45
 """How often tricked answers may be right by guessing, with two choices or more."""
-_CLOSED = 0.8
+_MIN_CLOSED_SHARE = 0.8
 """Share of winning episodes without a unique call, from which on a recurring call shows nothing."""
 _MAX_MARKERS = 200
 _MAX_TRICKS = 5
-_OVERLAP = 0.5
+_MAX_OVERLAP = 0.5
+"""Share of the smaller of two sets of episodes, above which both show the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def find_shared_tricks(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
         won = set(batch.won_of(marker.positions))
         # One trick leaves many fragments, such as the lines of one program: episodes that a reported marker
         # explains are not reported again.
-        if any(len(won & other) > _OVERLAP * min(len(won), len(other)) for other in reported):
+        if any(len(won & other) > _MAX_OVERLAP * min(len(won), len(other)) for other in reported):
             continue
         reported.append(won)
         why = (
@@ -134,7 +136,7 @@ def _tricks(batch: Batch, markers: Sequence[Marker]) -> Iterator[tuple[Marker, C
     vocabulary: frozenset[int] | None = None
     for marker in markers:
         won = batch.won_of(marker.positions)
-        if len(won) < MIN_TASKS or len(won) < _RATE * len(marker.positions):
+        if len(won) < MIN_TASKS or len(won) < _MIN_WIN_RATE * len(marker.positions):
             continue
         if not _MIN_SHARE <= batch.share_of_wins(won) <= _MAX_SHARE or len(batch.tasks_of(won)) < MIN_TASKS:
             continue
@@ -146,10 +148,14 @@ def _tricks(batch: Batch, markers: Sequence[Marker]) -> Iterator[tuple[Marker, C
         exclusive = batch.exclusiveness(won)
         # Tasks with one right answer: a wrong answer shows in the agreement of the other answers. Tasks with
         # many right answers need the statistics below.
-        if exclusive is not None and exclusive >= _EXCLUSIVE and batch.sharing(won) <= _SHARED:
+        if (
+            exclusive is not None
+            and exclusive >= _MIN_EXCLUSIVE_SHARE
+            and batch.sharing(won) <= _MAX_SHARED_SHARE
+        ):
             # Wrong but paid: the answers are not those of other winning episodes of the same task.
             agreement, tasks = batch.agreement(won)
-            if tasks >= MIN_TASKS and agreement <= _AGREEING:
+            if tasks >= MIN_TASKS and agreement <= _MAX_GUESSED_SHARE:
                 yield marker, contrast
             continue
         if not contrast.is_clear(_CLEAR_RATE, _CLEAR_GAIN, _CLEAR_Z):
@@ -176,4 +182,4 @@ def _is_closed(batch: Batch, won: Sequence[int], vocabulary: frozenset[int]) -> 
     marked = set(won)
     unmarked = [batch.episodes[win] for win in batch.wins if win not in marked]
     closed = sum(all(number in vocabulary for number in episode.fragments.calls) for episode in unmarked)
-    return closed >= _CLOSED * len(unmarked)
+    return closed >= _MIN_CLOSED_SHARE * len(unmarked)

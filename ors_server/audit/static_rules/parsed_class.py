@@ -165,7 +165,7 @@ class ParsedClass:
             for node in self.tree.body
             if name in assigned_names(node) and (value := getattr(node, "value", None)) is not None
         ]
-        # A name that is assigned several times is no constant.
+        # A name that is assigned several times is not a constant.
         return self.assigned(name) or (values[0] if len(values) == 1 else expression)
 
 

@@ -148,7 +148,7 @@ def _secret_name(source: ParsedClass, node: ast.expr) -> str | None:
             "property" in ast.unparse(decorator) for decorator in method.node.decorator_list
         )
         return node.attr if (is_own(node.value) and is_value) or _is_task(node.value) else None
-    # Only the task itself: a field of the same name in other data is no secret.
+    # Only the task itself: a field of the same name in other data is not a secret.
     if isinstance(node, ast.Subscript) and text_of(node.slice) in _SECRET and _is_task(node.value):
         return text_of(node.slice)
     return None
@@ -241,7 +241,7 @@ def _is_at(node: ast.expr, name: str) -> bool:
 def _is_read(rewards: RewardFlow, name: str) -> bool:
     """Return whether an episode reads a container's content."""
     for function in rewards.flow.functions:
-        # The node that changes the container names it, too; that is no reading.
+        # The node that changes the container names it, too; that is not a reading.
         changed = {
             id(part)
             for node in function.nodes()

@@ -18,7 +18,7 @@
     if (opener) { opener.closest("[popover]")?.hidePopover(); by(opener.dataset.dialog).showModal(); }
   });
 
-  // Lists that refresh: not while the page is hidden, or while somebody is in them.
+  // Lists that refresh: not while the page is hidden, or while the reader uses them.
   document.addEventListener("htmx:beforeRequest", (event) => {
     const target = event.target;
     if (document.hidden || target.contains(document.activeElement)) event.preventDefault();

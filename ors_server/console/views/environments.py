@@ -8,7 +8,7 @@ from typing import Any, cast
 from ors_server.console.views.episode import gist
 from ors_server.model.wire import compact_json
 
-GIST = 160
+MAX_GIST_CHARACTERS = 160
 
 
 def gist_of(value: object) -> str:
@@ -16,7 +16,7 @@ def gist_of(value: object) -> str:
     names = ("question", "prompt", "problem", "instruction", "title", "statement")
     fields: Mapping[str, Any] = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     questions = (fields[name] for name in names if isinstance(fields.get(name), str))
-    return gist(next(questions, None) or compact_json(value), GIST)
+    return gist(next(questions, None) or compact_json(value), MAX_GIST_CHARACTERS)
 
 
 def read_audit(folder: Path | None, environment: str) -> Mapping[str, Any] | None:

@@ -128,7 +128,7 @@ def read_form(
 def _read_number(digits: str) -> float:
     """Return a finite number: the control API takes no other, either."""
     if not math.isfinite(number := float(digits)):
-        raise ValueError(f"{digits} is no number of JSON")
+        raise ValueError(f"expected a finite number, got {digits}")
     return number
 
 

@@ -15,7 +15,7 @@ from ors_server.store.aggregates import Z_95, MeanReturn, RunFigures, solve_band
 MAX_EPISODES = 2_000
 """Episodes of each chosen run that are compared, the newest ones."""
 MAX_COMPARED = 4
-SHOWN_RUNS = 8
+MAX_SHOWN_RUNS = 8
 """Runs below the chosen ones, until all are asked for."""
 MAX_ID = 16
 """Characters of a run's id that are shown whole; of longer ones, the last six."""
@@ -149,7 +149,7 @@ def view_runs(
     solved = Counter(tuple(cell.solved > 0 for cell in task.cells) for task in tasks)
     return {
         "all_runs": figures,
-        "runs": [*picked, *(others if shows_all else others[:SHOWN_RUNS])],
+        "runs": [*picked, *(others if shows_all else others[:MAX_SHOWN_RUNS])],
         "chosen": picked,
         "max_compared": MAX_COMPARED,
         "max_episodes": MAX_EPISODES,

@@ -30,7 +30,7 @@ from ors_server.doors.http.request_errors import WrongRequestError
 from ors_server.doors.http.sse import event
 from ors_server.model.clock import Clock
 from ors_server.model.errors import CapacityError, MachineryError, OrsServerError, ShuttingDownError
-from ors_server.model.host_slot import ALONE, host_name
+from ors_server.model.host_slot import SINGLE_HOST, host_name
 from ors_server.model.logs import get_logger
 from ors_server.sessions.activity import ActivityEvent, ActivityFeed, ActivityReader
 
@@ -110,7 +110,7 @@ class ActivityHandlers:
     """Answers requests about what happens in all sessions."""
 
     def __init__(self, feed: ActivityFeed, *, clock: Clock, ping_seconds: float) -> None:
-        """Follow the sessions of this process, once somebody asks."""
+        """Follow the sessions of this process, once a client asks."""
         self.peers: Peers | None = None
         """The other hosts; set by the application that serves the operations."""
         self._feed = feed
@@ -199,7 +199,7 @@ class ActivityHandlers:
 
     @property
     def _own_name(self) -> str:
-        return (ALONE if self.peers is None else self.peers.slot).name
+        return (SINGLE_HOST if self.peers is None else self.peers.slot).name
 
     async def _follow_own(
         self, query: ActivityQuery, position: str | None, events: "asyncio.Queue[HostEvent]"
@@ -258,7 +258,7 @@ class ActivityHandlers:
             await self._clock.sleep(RETRY_SECONDS)
 
     def _forget(self, own: ActivityLog | None) -> None:
-        """Keep no more events, unless somebody follows again."""
+        """Keep no more events, unless a client follows again."""
         if own is not None and own is self._log and not self._followers:
             self._feed.readers.discard(own.reader)
             self._log = None

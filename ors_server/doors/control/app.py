@@ -182,7 +182,7 @@ class ControlApp:
         self.table = make_table(self.handlers, episodes, self.jobs, self.batches, HostHandlers(hosts))
 
     def describe(self) -> Description:
-        """Return the OpenAPI description; it is made when somebody first asks for it."""
+        """Return the OpenAPI description; it is made for the first request."""
         if self._description is None:
             document = describe(self.table, needs_credential=not self._keyring.is_open)
             self._description = Description(document)
@@ -270,7 +270,9 @@ class ControlApp:
             raise UnknownPathError(
                 f"no operation has the path {scope['path']!r}; /_ors/openapi.json lists them all"
             )
-        raise MethodNotAllowedError(f"this path takes {', '.join(allowed)}, not {method}", allowed=allowed)
+        raise MethodNotAllowedError(
+            f"the method of this path must be {' or '.join(allowed)}, got {method}", allowed=allowed
+        )
 
 
 async def _encode_sliced(answer: object) -> list[bytes]:

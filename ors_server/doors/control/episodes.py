@@ -544,7 +544,7 @@ class EpisodeHandlers:
         self._store = store
         self.activity = ActivityHandlers(feed or ActivityFeed(), clock=clock, ping_seconds=ping_seconds)
         self.alarms = AlarmBook(store)
-        """The alarms of runs that somebody asked about."""
+        """The alarms of runs that clients asked about."""
         self._clock = clock
         self._ping_seconds = ping_seconds
         self._is_stopping = False
@@ -616,8 +616,8 @@ class EpisodeHandlers:
     async def count_calls(self, query: MinutesQuery) -> CallsByMinute:
         """Return how many calls began in each of the last minutes, in all sessions of every host."""
         now = self._clock.now()
-        counted = await self._store.calls_by_minute(now - timedelta(minutes=query.minutes))
-        return CallsByMinute(minutes=fill_minutes(counted, now, query.minutes))
+        calls = await self._store.calls_by_minute(now - timedelta(minutes=query.minutes))
+        return CallsByMinute(minutes=fill_minutes(calls, now, query.minutes))
 
     async def count_returns(self, query: HistogramQuery) -> ReturnHistogram:
         """Return how the returns of the graded episodes are distributed."""

@@ -19,7 +19,7 @@ from ors_server._version import __version__
 from ors_server.doors.access import Caller, Keyring, may_read_reasons, redact, withhold
 from ors_server.doors.control import models as m
 from ors_server.doors.control.operations import PREFIX, ControlRequest
-from ors_server.doors.control.peers import ALONE, Peers
+from ors_server.doors.control.peers import HOST_ONLY_HEADER, Peers
 from ors_server.doors.http.request_errors import ResponseModel
 from ors_server.doors.labels import labels_for
 from ors_server.environments.definition import EnvironmentDefinition
@@ -145,7 +145,7 @@ class ControlHandlers:
         if self._settings.token_secret is not None:
             raise NotSupportedError("the secret is the setting token_secret: change it, and start the server")
         store = self._manager.services.store
-        if ALONE not in request.headers:
+        if HOST_ONLY_HEADER not in request.headers:
             await store.renew_secret()
         self._keyring.share_secret(await store.read_secret())
         if self._peers.are_asked(request.headers):
@@ -360,7 +360,7 @@ def show_call(call: Call, caller: Caller, visibility: Visibility) -> CompletedCa
 
     Raises:
         StoreError: If the record could not be written, so that the result must not be sent.
-        InvalidRequestError: If the id is that of a scored group, which is no tool call.
+        InvalidRequestError: If the id is that of a scored group, which is not a tool call.
     """
     result = call.result
     if isinstance(result, Completed):

@@ -57,7 +57,7 @@ class HostHandlers:
         table = await control.read()
         number = next((number for number in table.rows if host_name(number) == host), None)
         if number is None:
-            raise UnknownHostError(f"no host is called {host!r}; expected one of {_names(table)}")
+            raise UnknownHostError(f"unknown host {host!r}; expected one of {_names(table)}")
         await control.drain(number)
         return await self.list_hosts()
 

@@ -289,12 +289,12 @@ def _message(problem: ErrorDetails, fields: Sequence[str]) -> str:
         return "it is missing"
     if code == "extra_forbidden":
         if len(location) != 1 or not fields:
-            return "there is no such field; leave it out"
+            return "unknown field; leave it out"
         near = get_close_matches(str(location[0]), fields, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        return f"there is no such field; {hint}There are {', '.join(fields)}"
+        hint = f"did you mean {near[0]!r}? Expected" if near else "expected"
+        return f"unknown field; {hint} one of {', '.join(fields)}"
     if code.endswith("_type"):
-        return f"{words}, not {_JSON_TYPES.get(type(cast('object', problem['input'])), 'another type')}"
+        return f"{words}, got {_JSON_TYPES.get(type(cast('object', problem['input'])), 'another type')}"
     return words
 
 

@@ -21,7 +21,7 @@ from ors_server.model.host_slot import HostSlot, host_name
 from ors_server.model.wire import compact_json
 from ors_server.supervisor.host_clients import HostClients
 
-ALONE = "x-ors-host-only"
+HOST_ONLY_HEADER = "x-ors-host-only"
 """A request with this header is answered for its host alone."""
 ANSWER_SECONDS = 5.0
 """Seconds in which another host must answer."""
@@ -30,7 +30,7 @@ SILENT_SECONDS = 120.0
 BOUNDS = AnswerBounds(max_stream_bytes=None)
 """Bounds of another host's answer, whose longest is a page of sessions; a line of a stream has its own."""
 _BATCH = TypeAdapter(dict[str, list[Any]])
-_MAX_SHOWN = 200
+_MAX_SHOWN_BYTES = 200
 """Bytes of another host's refusal that an error repeats."""
 _PASSED_ON = ("authorization", "x-api-key", "host", LABELS_HEADER)
 
@@ -48,7 +48,7 @@ class Peers:
 
     def are_asked(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request with these headers is about all hosts, and there are others."""
-        return not self.slot.is_alone and ALONE not in headers
+        return not self.slot.is_alone and HOST_ONLY_HEADER not in headers
 
     def others(self) -> list[int]:
         """Return the other hosts that have sessions."""
@@ -163,7 +163,7 @@ class Peers:
         except TimeoutError as error:
             raise MachineryError(f"host {name} does not answer within {ANSWER_SECONDS:g} s") from error
         if not response.is_success:
-            text = answer[:_MAX_SHOWN].decode(errors="replace")
+            text = answer[:_MAX_SHOWN_BYTES].decode(errors="replace")
             raise MachineryError(f"host {name} answered with {response.status_code}: {text}")
         return answer
 
@@ -196,7 +196,7 @@ class Peers:
                 "GET" if body is None else "POST",
                 path,
                 content=body,
-                headers={**passed, ALONE: "1"},
+                headers={**passed, HOST_ONLY_HEADER: "1"},
                 timeout=httpx2.Timeout(ANSWER_SECONDS, read=silence),
             ) as response:
                 await BOUNDS.apply(response)

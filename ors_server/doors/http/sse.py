@@ -76,7 +76,7 @@ LONG = 1 << 18
 
 _MAX_DEPTH = 32
 """Levels of lists and dicts that are written in parts; deeper values are written at once."""
-_SHORT = frozenset({int, float, bool, type(None)})
+_UNSIZED_TYPES = frozenset({int, float, bool, type(None)})
 """Types of values without a length."""
 _VALUE_OVERHEAD = 16
 """Characters that a value or a container counts as, besides its text."""
@@ -88,7 +88,7 @@ def is_long(value: object) -> bool:
     while pending and length <= LONG:
         item = pending.pop()
         length += _VALUE_OVERHEAD
-        if type(item) in _SHORT:
+        if type(item) in _UNSIZED_TYPES:
             continue
         if isinstance(item, str):
             length += len(item)
@@ -105,13 +105,13 @@ def json_parts(value: object) -> Iterator[bytes]:
     Raises:
         ValueError: If it holds NaN or an infinity.
     """
-    held = io.StringIO()
+    buffer = io.StringIO()
     for part in text_parts(value):
-        held.write(part)
-        if held.tell() >= TEXT_PART:
-            yield held.getvalue().encode("ascii")
-            held = io.StringIO()
-    yield held.getvalue().encode("ascii")
+        buffer.write(part)
+        if buffer.tell() >= TEXT_PART:
+            yield buffer.getvalue().encode("ascii")
+            buffer = io.StringIO()
+    yield buffer.getvalue().encode("ascii")
 
 
 def text_parts(value: object, depth: int = 0) -> Iterator[str]:

@@ -91,7 +91,7 @@ def check_message(message: object) -> bytes:
     """Check one message of a batch: return its text for the SDK.
 
     Raises:
-        EnvelopeError: If it is no message, or one that no batch may have.
+        EnvelopeError: If it is not a message, or one that no batch may have.
     """
     try:
         head = _HEAD.validate_python(message)

@@ -117,11 +117,11 @@ class EnvironmentsExtension(Extension):
 
     async def _splits(self, _context: Context, params: SplitsParams) -> Result:
         definition = self._sessions.environment(params.environment)
-        counted = [
+        splits = [
             {**split.model_dump(), "num_tasks": await definition.tasks.num_tasks(split.name)}
             for split in definition.splits
         ]
-        return {"splits": counted}
+        return {"splits": splits}
 
     async def _tasks(self, _context: Context, params: TasksParams) -> Result:
         definition = self._sessions.environment(params.environment)

@@ -47,7 +47,7 @@ THE_TASK = "The task:"
 
 MAX_CREDENTIALS = 10_000
 """Credentials of which it is known what they play: each visitor of a public server is one."""
-MAX_SHOWN = 100
+MAX_SHOWN_CHARACTERS = 100
 """Characters of a wrong argument that are repeated."""
 
 _KINDS: Mapping[type[Any], str] = {str: "a string", int: "an integer"}
@@ -300,7 +300,7 @@ def _argument(arguments: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
     if value is None:
         raise _ArgumentError(f"the argument {name!r} is missing; it is {_KINDS[kind]}")
     if not isinstance(value, kind) or isinstance(value, bool):
-        shown = json.dumps(value)[:MAX_SHOWN]
+        shown = json.dumps(value)[:MAX_SHOWN_CHARACTERS]
         raise _ArgumentError(f"the argument {name!r} must be {_KINDS[kind]}, got {shown}")
     return value
 

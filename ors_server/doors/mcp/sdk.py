@@ -58,7 +58,7 @@ _PLAIN = frozenset({"name", "arguments", "_meta"})
 def make_server(middleware: ServerMiddleware[Any], **options: Any) -> Server[Any]:
     """Make a low-level server whose every request goes through one middleware.
 
-    The SDK's own middleware, which makes spans of OpenTelemetry, stays only where somebody receives them: it
+    The SDK's own middleware, which makes spans of OpenTelemetry, stays where an exporter receives them: it
     takes time for each request. The SDK is given no tool schemas, because the session validates arguments;
     without that function it would list all tools before each call to look for headers to validate.
 

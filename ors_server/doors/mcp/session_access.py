@@ -216,7 +216,7 @@ class SessionAccess:
         return RESULT_KEY in (declared.extensions or {}) or RESULT_KEY in (declared.experimental or {})
 
     def is_public(self, context: Context) -> bool:
-        """Whether the caller's credential is one that everybody may have, as `Caller.is_public`."""
+        """Whether the caller's credential is one that every caller may have, as `Caller.is_public`."""
         return self._requester(context).caller.is_public
 
     def may_read_reasons(self, context: Context) -> bool:

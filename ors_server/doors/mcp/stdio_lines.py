@@ -1,6 +1,6 @@
 """Standard input and output as MCP's lines: each is checked before the SDK reads it, and batches are split.
 
-The SDK says nothing to a line that is no message, and answers the requests of a batch nowhere.
+The SDK says nothing to a line that is not a message, and answers the requests of a batch nowhere.
 """
 
 import json

@@ -347,7 +347,7 @@ class OpenEnvApp:
 
 
 def _as_read_by(caller: Caller | None, error: OrsServerError) -> OrsServerError:
-    """Return an error as its reader may read it: everybody may be a visitor of a public server."""
+    """Return an error as its reader may read it: every caller may be a visitor of a public server."""
     return error if caller is None or not caller.is_public else withhold(error)
 
 

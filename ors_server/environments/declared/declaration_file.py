@@ -16,7 +16,8 @@ from ors_server.model.settings_sources import TomlFile
 FILE = "environment.toml"
 """The file in a folder that declares an environment."""
 RECIPES = files("ors_server.environments.declared") / "recipes"
-_MAX_SHOWN = 80
+_MAX_SHOWN_CHARACTERS = 80
+"""Characters of a wrong value that an error repeats."""
 
 Place: TypeAlias = Callable[[str], str]
 """Returns where a top-level key is, for messages."""
@@ -60,7 +61,7 @@ def _describe(error: ValidationError, location_of: Place) -> str:
     first = error.errors(include_url=False)[0]
     loc = [str(part) for part in first["loc"]]
     actual = "" if not loc else f", got {first['input']!r}"
-    actual = actual if len(actual) <= _MAX_SHOWN else f"{actual[:_MAX_SHOWN]}..."
+    actual = actual if len(actual) <= _MAX_SHOWN_CHARACTERS else f"{actual[:_MAX_SHOWN_CHARACTERS]}..."
     text = first["msg"].removeprefix("Value error, ")
     if not loc:
         return f"{location_of('data')}: {text}"

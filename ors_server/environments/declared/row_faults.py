@@ -9,7 +9,7 @@ from itertools import islice
 
 from ors_server.model.errors import EnvironmentDefinitionError
 
-MAX_SHOWN = 60
+MAX_SHOWN_CHARACTERS = 60
 """Characters of a value that a message shows."""
 MAX_NAMES = 12
 """Names of fields that a message lists."""
@@ -55,13 +55,14 @@ def show_value(value: object) -> str:
         text = json.dumps(value, ensure_ascii=True)
     except (TypeError, ValueError):
         text = f"{type(value).__name__} {value!r}"
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
 
 
 def list_names(names: Iterable[str]) -> str:
     """List the first names, shortened."""
     first = [
-        name if len(name) <= MAX_SHOWN else f"{name[:MAX_SHOWN]}..." for name in islice(names, MAX_NAMES + 1)
+        name if len(name) <= MAX_SHOWN_CHARACTERS else f"{name[:MAX_SHOWN_CHARACTERS]}..."
+        for name in islice(names, MAX_NAMES + 1)
     ]
     return ", ".join(first[:MAX_NAMES]) + (", ..." if len(first) > MAX_NAMES else "")
 
@@ -73,7 +74,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 def show_names(name: str, names: Iterable[str]) -> str:
     """List the names of a row's fields, and suggest the nearest one."""
-    compared = [str(name)[: MAX_SHOWN + 1] for name in islice(names, MAX_COMPARED)]
-    near = difflib.get_close_matches(name[:MAX_SHOWN], compared, n=1)
+    compared = [str(name)[: MAX_SHOWN_CHARACTERS + 1] for name in islice(names, MAX_COMPARED)]
+    near = difflib.get_close_matches(name[:MAX_SHOWN_CHARACTERS], compared, n=1)
     shown = list_names(compared)
     return (shown or "no fields") + (f"; did you mean {near[0]!r}?" if near else "")

@@ -24,7 +24,7 @@ from ors_server.model.errors import DeclarationError
 from ors_server.model.wire import JSONObject
 
 WHOLE_ROW = "row"
-"""The name under which a template finds the whole row, for fields whose names are no identifiers."""
+"""The name under which a template finds the whole row, for fields whose names are not identifiers."""
 MAX_MADE = 1_000_000
 """Characters of a text, or items of a list, that an operation of a template may make by multiplying."""
 MAX_BITS = 4_096

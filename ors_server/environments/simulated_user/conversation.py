@@ -38,7 +38,7 @@ class UserReply:
 
 
 class SimulatedUser(Protocol):
-    """Someone whom an agent can write to. It keeps nothing: its answer depends on what it is given."""
+    """A simulated person to whom an agent can write. It keeps nothing: its answer depends on its input."""
 
     @property
     def name(self) -> str:

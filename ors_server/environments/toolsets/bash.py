@@ -134,5 +134,5 @@ def _check_command(command: str | None, max_bytes: int, *, restart: bool) -> str
         )
     size = len(encode(command))
     if size > max_bytes:
-        raise ToolError(f"expected at most {max_bytes} bytes, not {size}; write the data to files, in parts")
+        raise ToolError(f"expected at most {max_bytes} bytes, got {size}; write the data to files, in parts")
     return command

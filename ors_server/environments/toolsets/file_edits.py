@@ -47,7 +47,7 @@ def insert_lines(name: str, content: bytes, insert_line: int, text: str) -> Edit
     file = TextFile.read_editable(name, content)
     total = file.line_count
     if not 0 <= insert_line <= total:
-        raise ToolError(f"insert_line must be from 0 to {total}, the number of lines, not {insert_line}")
+        raise ToolError(f"insert_line must be from 0 to {total}, the number of lines, got {insert_line}")
     end = "\r\n" if file.uses_crlf else "\n"
     new = file.adapt(text)
     at = sum(len(line) + 1 for line in file.text.split("\n", insert_line)[:insert_line])

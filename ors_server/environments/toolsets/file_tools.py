@@ -238,7 +238,7 @@ class FileTools(SandboxToolset):
             depth: Number of levels to list, from 1.
         """
         if depth < 1:
-            raise ToolError(f"depth must be at least 1, not {depth}")
+            raise ToolError(f"depth must be at least 1, got {depth}")
         with refusals():
             entries = await self._list(path, depth)
         return await self._done(show_entries(entries, path))

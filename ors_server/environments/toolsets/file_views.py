@@ -25,11 +25,11 @@ def check_range(view_range: Sequence[int] | None, total: int) -> tuple[int, int]
     if view_range is None:
         return 1, total
     if len(view_range) != 2:  # noqa: PLR2004  (first, last)
-        raise ToolError(f"view_range must be two numbers, first and last line, not {list(view_range)}")
+        raise ToolError(f"view_range must be two numbers, first and last line, got {list(view_range)}")
     first, last = view_range[0], total if view_range[1] == -1 else view_range[1]
     if not 1 <= first <= max(total, 1) or last < first - (total == 0):
         raise ToolError(
-            f"view_range must be within the file's {total} lines, first before last, not {list(view_range)}"
+            f"view_range must be within the file's {total} lines, first before last, got {list(view_range)}"
         )
     return first, min(last, total)
 

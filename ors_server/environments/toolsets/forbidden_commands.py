@@ -90,7 +90,7 @@ class CommandPattern:
             raise ValueError(f"a forbidden command has at least a name; {text!r} is without one")
         if "/" in words[0]:
             raise ValueError(
-                f"a forbidden command is named without its folder: {base_name(words[0])!r}, not {words[0]!r}"
+                f"expected {base_name(words[0])!r}, a forbidden command without its folder, got {words[0]!r}"
             )
         sets = [word for word in words[1:] if _is_flag_set(word)]
         rest = tuple(word for word in words[1:] if not _is_flag_set(word))

@@ -213,6 +213,6 @@ async def _is_reached(milestone: Milestone, evidence: Evidence) -> bool:
     if not isinstance(reached, bool):
         kind = type(reached).__name__
         raise EnvironmentFailedError(
-            f"milestone {milestone.name!r}: `when` must return True or False, not a {kind}"
+            f"milestone {milestone.name!r}: `when` must return True or False, got a {kind}"
         )
     return reached

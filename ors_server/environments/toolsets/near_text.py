@@ -13,9 +13,10 @@ MAX_LETTERS = 200
 """Letters of a line that are compared."""
 MAX_WORDS = 8
 """Words, the longest ones, by which these lines are chosen."""
-MAX_SHOWN = 8
+MAX_SHOWN_LINES = 8
 """Lines that are shown."""
-_ALIKE = 0.6
+_MIN_LIKENESS = 0.6
+"""Likeness of two texts, in [0, 1], from which on one is shown as near the other."""
 _WORD = re.compile(r"\w{2,}")
 
 
@@ -42,7 +43,7 @@ def explain_missing(file: TextFile, old: str, name: str) -> str:
 
 
 def _show(file: TextFile, first: int, count: int) -> str:
-    return show_lines(file, first + 1, min(first + min(count, MAX_SHOWN), file.line_count))
+    return show_lines(file, first + 1, min(first + min(count, MAX_SHOWN_LINES), file.line_count))
 
 
 def _same_but_for_spaces(lines: list[str], searched: list[str]) -> int | None:
@@ -73,7 +74,9 @@ def find_nearest(lines: Sequence[str], searched: Sequence[str]) -> int | None:
     # The line number is negated, so that of equally good lines the first is the greatest.
     rated = [(_likeness(lines[at].strip()[:MAX_LETTERS], longest) + count, -at) for count, at in likely]
     _, negated_line = max(rated, default=(0.0, 1))
-    is_near = negated_line <= 0 and _likeness(lines[-negated_line].strip()[:MAX_LETTERS], longest) >= _ALIKE
+    is_near = (
+        negated_line <= 0 and _likeness(lines[-negated_line].strip()[:MAX_LETTERS], longest) >= _MIN_LIKENESS
+    )
     return max(0, -negated_line - offset) if is_near else None
 
 

@@ -65,7 +65,7 @@ class PatchTools(SandboxToolset):
             patch: The whole patch.
         """
         if len(patch) > MAX_PATCH:
-            raise ToolError(f"a patch has at most {MAX_PATCH} characters, not {len(patch)}; split it")
+            raise ToolError(f"a patch has at most {MAX_PATCH} characters, got {len(patch)}; split it")
         encode(patch)  # refuses what UTF-8 cannot express
         with too_much("the patch"):
             changes = await offload.run_sized(len(patch), read_patch, patch)

@@ -122,7 +122,7 @@ class _Search:
             self._refuse(hunk, f"{expected}{self._below(first)}. {self._nearest(old[0])}")
         after = start + length
         actual = _shorten(self._lines[after]) if after < len(self._lines) else "the end of the file"
-        self._refuse(hunk, f"{expected} at line {after + 1}, not {actual}. {self._nearest(old[length])}")
+        self._refuse(hunk, f"{expected} at line {after + 1}, got {actual}. {self._nearest(old[length])}")
 
     def _longest(self, old: Sequence[str], first: int) -> tuple[int, int]:
         """Return how many of the first lines are in the file together, and where; a few places are tried."""

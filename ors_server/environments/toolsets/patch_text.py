@@ -14,7 +14,8 @@ MAX_FILES = 100
 """Files that one patch names, moved ones counted once."""
 MAX_ANCHORS = 20
 """`@@` lines of one hunk."""
-_MAX_SHOWN = 200
+_MAX_SHOWN_CHARACTERS = 200
+"""Characters of a wrong line that an error repeats."""
 
 
 @dataclass(slots=True)
@@ -181,4 +182,4 @@ class _PatchReader:
 
 
 def _refuse(number: int, expected: str, line: str) -> NoReturn:
-    raise ToolError(f"line {number} of the patch: expected {expected}, not {line[:_MAX_SHOWN]!r}")
+    raise ToolError(f"line {number} of the patch: expected {expected}, got {line[:_MAX_SHOWN_CHARACTERS]!r}")

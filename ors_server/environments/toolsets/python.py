@@ -191,7 +191,7 @@ def _check_code(code: str | None, max_command_bytes: int, *, restart: bool) -> s
     max_bytes = (max_command_bytes - _OVERHEAD_BYTES) * 3 // 4
     if size > max_bytes:
         raise ToolError(
-            f"expected at most {max_bytes} bytes of code, not {size}; write the data to files, in parts"
+            f"expected at most {max_bytes} bytes of code, got {size}; write the data to files, in parts"
         )
     return code
 

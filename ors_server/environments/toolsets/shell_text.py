@@ -360,7 +360,7 @@ def _choices(pieces: _Pieces) -> list[_Pieces]:
 
 
 def _range(text: str) -> list[str]:
-    """Return the first members of `1..9`, `01..09`, `a..e` or `9..1..2`; none if the text is no range."""
+    """Return the first members of `1..9`, `01..09`, `a..e` or `9..1..2`; none if the text is not a range."""
     match = _BRACE_RANGE.fullmatch(text)
     if match is None or len(text) > _MAX_RANGE:
         return []

@@ -81,12 +81,12 @@ def find_callable(reference: str) -> Callable[..., Any]:
     path = Path(module)
     is_file = path.suffix == ".py"
     if is_file and not path.is_file():
-        raise AgentSettingsError(f"there is no agent at {reference!r}: there is no file {module}")
+        raise AgentSettingsError(f"cannot load the agent {reference!r}: there is no file {module}")
     try:
         target: Any = _file(path) if is_file else importlib.import_module(module)
     except (Exception, SystemExit) as error:  # the agent's own code, which may raise anything
         raise AgentSettingsError(
-            f"there is no agent at {reference!r}: importing {module} failed: {describe_authors(error)}"
+            f"cannot load the agent {reference!r}: importing {module} failed: {describe_authors(error)}"
         ) from error
     defined = _names_of_functions(target)
     try:
@@ -97,7 +97,7 @@ def find_callable(reference: str) -> Callable[..., Any]:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         has = f"It defines {', '.join(defined)}" if defined else "It defines no function"
         raise AgentSettingsError(
-            f"there is no agent at {reference!r}: {module} has no {name!r}{hint}{'' if near else '.'} {has}"
+            f"cannot load the agent {reference!r}: {module} has no {name!r}{hint}{'' if near else '.'} {has}"
         ) from error
     if not callable(target):
         raise AgentSettingsError(f"{reference!r} is a {type(target).__name__}; an agent is a callable")

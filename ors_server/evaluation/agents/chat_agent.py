@@ -252,7 +252,7 @@ class _ChatAttempt:
         """Handle a reply without a tool call: a terminal tool receives its text."""
         if reply.is_refusal:
             return "refused"
-        # A reply cut off by the token limit is no final message.
+        # A reply cut off by the token limit is not a final message.
         if self._terminal is not None and reply.finish_reason != "length":
             message = final_message(self._terminal, reply.text)
             result = await self._session.call(self._terminal.name, message, model_turn=self._take_turn())

@@ -55,7 +55,7 @@ _TASK_COLUMNS: tuple[Column[TaskFigures], ...] = (
 _GROUP_HEADINGS = ("tasks", "attempts", "mean return", "interval", "success rate", "interval")
 _OFTEN_EMPTY = frozenset({"penalties", "tokens", "cost", "episode", "transcript", "error"})
 """Columns of attempts that the table has only if an attempt has a value there."""
-SHOWN_DIGITS = 8
+ID_DIGITS = 8
 """Digits of an episode's id, as in `ors-server episodes list`; commands take the beginning of an id."""
 _OWN_LINES = frozenset({"target", "environment", "split", "attempts", "seed", "success_at"})
 """Options of a run that have a line of their own."""
@@ -77,7 +77,7 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
     """Return the report of a run as one page."""
     first = summary.runs[0]
     options = summary.reading
-    counted = [attempt for attempt in results.attempts if options.counts(attempt)]
+    counted_attempts = [attempt for attempt in results.attempts if options.counts(attempt)]
     shown = {anchor_of(transcript.attempt) for transcript in transcripts}
     remarks = parts.remarks(_remarks(summary, results))
     splits = ", ".join(dict.fromkeys(run.split for run in summary.runs))
@@ -95,14 +95,14 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
                 "Figures",
                 [parts.tiles(summary.overall), remarks, by_split, _metrics(summary)],
             ),
-            ("plots", "Plots", [_plots(summary, counted, options)]),
+            ("plots", "Plots", [_plots(summary, counted_attempts, options)]),
             ("tasks-section", "Tasks", [parts.long_table(tasks)]),
             ("attempts-section", "Attempts", [_attempts(results, options, shown)]),
             ("transcripts", "Transcripts", [parts.transcripts(transcripts, len(results.attempts))]),
             ("run", "Run", [run_facts(run) for run in summary.runs]),
         ),
         _about(summary),
-        has_charts=bool(counted),
+        has_charts=bool(counted_attempts),
     )
 
 
@@ -156,11 +156,11 @@ def _metrics(summary: RunSummary) -> Markup:
     return _card(("metric", "mean", "least", "greatest"), rows, caption)
 
 
-def _plots(summary: RunSummary, counted: Sequence[Attempt], options: FigureOptions) -> Markup:
+def _plots(summary: RunSummary, attempts: Sequence[Attempt], options: FigureOptions) -> Markup:
     def drawn(title: str, label: str, read: Callable[[Attempt], float | None]) -> Chart | None:
         values = [
             (float(value), options.succeeded(attempt))
-            for attempt in counted
+            for attempt in attempts
             if (value := read(attempt)) is not None
         ]
         return histogram(title.lower(), title, label, values)
@@ -168,7 +168,7 @@ def _plots(summary: RunSummary, counted: Sequence[Attempt], options: FigureOptio
     return parts.figures(
         (
             drawn("Returns", "return", lambda attempt: attempt.episode_return),
-            running_mean(counted, summary.reading.resampling.confidence),
+            running_mean(attempts, summary.reading.resampling.confidence),
             returns_by_task(summary),
             at_k(summary.overall.at_k),
             stop_reasons(summary),
@@ -202,7 +202,7 @@ def _attempts(results: RunResults, options: FigureOptions, shown: Collection[str
         Column("cost", lambda attempt: attempt.cost, "number"),
         Column("seconds", lambda attempt: round(attempt.seconds, 3), "number"),
         Column("stop reason", lambda attempt: cut(attempt.stop_reason)),
-        Column("episode", lambda attempt: attempt.episode_id and attempt.episode_id[:SHOWN_DIGITS], "mono"),
+        Column("episode", lambda attempt: attempt.episode_id and attempt.episode_id[:ID_DIGITS], "mono"),
         Column("transcript", transcript, "link"),
         Column("error", lambda attempt: cut(attempt.error), "text"),
     ]

@@ -163,9 +163,9 @@ def returns_by_task(summary: RunSummary) -> Chart | None:
     marks: list[TaskMark] = []
     if len(tasks) <= MAX_TASKS:
         for task in tasks:
-            mean, within, counted = task.reward or 0.0, task.interval, count_of(task.counted, "attempt")
+            mean, within, count = task.reward or 0.0, task.interval, count_of(task.counted, "attempt")
             ends = (mean, mean) if within is None else (within.low, within.high)
-            details = counted if within is None else f"{between(within)}; {counted}"
+            details = count if within is None else f"{between(within)}; {count}"
             marks.append((mean, ends, f"{task.split}/{task.index}: {number(mean)} ({details})"))
     else:
         for ranks, group in neighbours(tasks):

@@ -25,11 +25,11 @@ from ors_server.processes.offload.offload_errors import (
 )
 from ors_server.processes.offload.offload_limits import MIB, OffloadLimits
 from ors_server.processes.offload.prepared_pool import PreparedPool
-from ors_server.processes.offload.worker_pool import SHORT, FunctionPath, WorkerPool
+from ors_server.processes.offload.worker_pool import MAX_INLINE_SIZE, FunctionPath, WorkerPool
 
 __all__ = [
+    "MAX_INLINE_SIZE",
     "MIB",
-    "SHORT",
     "CrashedError",
     "FunctionPath",
     "OffloadLimits",

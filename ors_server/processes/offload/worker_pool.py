@@ -21,7 +21,7 @@ _MIN_WORKERS, _MAX_WORKERS = 4, 8
 _MIN_SHARE = 2
 """Workers that a pool has at least, so that one call which takes long does not hold up all others."""
 _END_SECONDS = 2.0
-SHORT = 65_536
+MAX_INLINE_SIZE = 65_536
 """Bytes or characters that a function of linear time may process on the event loop."""
 
 
@@ -114,8 +114,8 @@ class WorkerPool:
     async def run_sized(
         self, size: int, function: Callable[[*_A], _R], /, *arguments: *_A, limits: OffloadLimits = _DEFAULT
     ) -> _R:
-        """Run a function of linear time: here if the input's size is at most `SHORT`, or as `run`."""
-        if size <= SHORT:
+        """Run a function of linear time: here if `size` is at most `MAX_INLINE_SIZE`, or as `run`."""
+        if size <= MAX_INLINE_SIZE:
             return function(*arguments)
         return await self.run(function, *arguments, limits=limits)
 

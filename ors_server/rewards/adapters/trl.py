@@ -61,7 +61,7 @@ class _Judge:
     """A reward function as an object, so that the trainer's processes can be sent it as a pickle."""
 
     def __init__(self, reward: object, columns: Mapping[str, str], fields: Mapping[str, Any]) -> None:
-        self._given = (reward, columns, fields)
+        self._arguments = (reward, columns, fields)
         self._reward = own_reward(reward)
         self._columns = columns
         self._fields = fields
@@ -69,7 +69,7 @@ class _Judge:
         self.__doc__ = self._reward.function.__doc__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), self._given)
+        return (type(self), self._arguments)
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> Any:
         rows = self._rows(prompts, completions, columns)
@@ -84,9 +84,9 @@ class _Judge:
         for name, values in dataset_columns.items():
             if isinstance(values, list | tuple) and len(cast("Sequence[Any]", values)) == len(completions):
                 columns[self._columns.get(name, name)] = cast("Sequence[Any]", values)
-        counted = _tokens(dataset_columns.get(TOKENS), len(completions))
-        for name in set(counted) - set(self._columns.values()):
-            columns[name] = counted[name]
+        token_counts = _tokens(dataset_columns.get(TOKENS), len(completions))
+        for name in set(token_counts) - set(self._columns.values()):
+            columns[name] = token_counts[name]
         return [
             conversation_fields(
                 prompt, completion, {**{name: column[at] for name, column in columns.items()}, **self._fields}

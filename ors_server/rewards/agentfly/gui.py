@@ -21,7 +21,7 @@ from ors_server.rewards.transcripts.turns import text_of
 FOR_ACTION = 0.8
 FOR_FORMAT = 0.2
 """Weights of the right action, and of any action that can be read (AgentFly at 1256586)."""
-HALF = 0.5
+PART_WEIGHT = 0.5
 """Weight, within the action, of the right type and of the right parameters (the same)."""
 MAX_DISTANCE = 0.05 * math.sqrt(2.0)
 """Greatest distance of a click from its target, in parts of the screen (the same)."""
@@ -129,7 +129,7 @@ def gui_reward(
             0.0, RewardStatus.UNPARSED_ANSWER, extras, "the response has no readable action after Action:"
         )
     kind = _kind(gt_action)
-    accuracy = HALF * (action.kind == kind) + HALF * _has_parameters(action, kind, target, text)
+    accuracy = PART_WEIGHT * (action.kind == kind) + PART_WEIGHT * _has_parameters(action, kind, target, text)
     return RewardResult(
         FOR_ACTION * accuracy + FOR_FORMAT, extras={"format": 1.0, "accuracy": accuracy, **words}
     )

@@ -32,7 +32,7 @@ END_LIMIT = 5.0
 _JUDGE = ("ORS_JUDGE_BASE_URL", "ORS_JUDGE_API_KEY", "ORS_JUDGE_MODEL")
 """Environment variables of the judge, for rewards that ask one."""
 _PIECE = 2**16
-_KEPT_BYTES = 2**20
+_MAX_QUEUED_BYTES = 2**20
 """Bytes of rows that may wait in front of a worker, unless a single one is longer."""
 _AHEAD_SECONDS = 0.02
 _MAX_AHEAD = 500
@@ -101,7 +101,7 @@ class BatchWorker:
         # Written as soon as the pool writes, before any row.
         self._to_write = bytearray(options.as_line())
         self._read = bytearray()
-        self._held = 0
+        self._queued_bytes = 0
         self._average = 1.0  # until something is known, rows wait where any worker can take them
         self._started = time.monotonic()
         self._delay = MachineDelay(self.child.pid)
@@ -120,7 +120,7 @@ class BatchWorker:
             return 0
         if self._is_async:
             return self._options.concurrency - len(self.queue)
-        if self._held > _KEPT_BYTES:
+        if self._queued_bytes > _MAX_QUEUED_BYTES:
             return 0
         # Cheap rewards get many rows ahead, so that they never wait for the pool; expensive ones get one, so
         # that rows are shared evenly.
@@ -184,7 +184,7 @@ class BatchWorker:
         self._delay.look()
         queued.begun = time.monotonic()
         self.queue[queued.number] = queued
-        self._held += len(text)
+        self._queued_bytes += len(text)
         self._to_write += b"%d\t%d\t%s\t%s\n" % (queued.number, row.group, row.where.encode(), text)
 
     def write(self) -> None:
@@ -224,7 +224,7 @@ class BatchWorker:
     def remove(self, number: int) -> QueuedRow:
         """Remove a row that was judged, by its number; the time of the next one begins to run."""
         queued = self.queue.pop(number)
-        self._held -= len(queued.row.text or b"")
+        self._queued_bytes -= len(queued.row.text or b"")
         if not self._is_async:
             now = time.monotonic()
             # A moving average, so that the queue follows a reward whose rows become cheap or expensive.

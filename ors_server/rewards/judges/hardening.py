@@ -76,7 +76,7 @@ def _cut(head: str, tail: str, left_out: int) -> str:
 
 
 def fence(blocks: Mapping[str, str], max_characters: int = MAX_CHARACTERS) -> str:
-    """Put texts, by the names of their blocks, into tags that only someone who knows all texts can write.
+    """Put texts, by the names of their blocks, into tags that only a writer who knows all texts can write.
 
     The tag contains a hash of the texts, so that the same texts always give the same prompt (and the same key
     in a cache). Tags of blocks, and marks of chat templates, are escaped within the texts. Of each text at

@@ -24,7 +24,7 @@ OnError: TypeAlias = Literal["raise", "unscored"]
 """What a judge without a verdict does: raise an error, or return a result with the status error."""
 
 MAX_CORRECTIONS = 3
-QUOTED = 4_000
+MAX_QUOTED_CHARACTERS = 4_000
 """Characters of an unusable reply that are quoted to the judge."""
 
 
@@ -163,7 +163,7 @@ def _read(completion: Completion, read: Callable[[str], Verdict]) -> Verdict:
 
 def _correction(reply: str, problem: str) -> list[Message]:
     return [
-        {"role": "assistant", "content": clean(reply[:QUOTED]) or "(nothing)"},
+        {"role": "assistant", "content": clean(reply[:MAX_QUOTED_CHARACTERS]) or "(nothing)"},
         {
             "role": "user",
             "content": f"That reply cannot be used: {problem}. Reply again, in the form that was asked for, "

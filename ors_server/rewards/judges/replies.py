@@ -25,7 +25,7 @@ MAX_BROKEN = 1_000
 """Greatest number of broken objects in a reply."""
 MAX_DEEP = 3
 """Greatest number of objects that are nested too deeply."""
-_DEEP = 500
+_MIN_DEEP_CHARACTERS = 500
 """Minimum number of characters of such an object."""
 _DIGITS = 30
 """Greatest number of digits of an integer that is read exactly."""
@@ -118,7 +118,7 @@ def read_score(text: str, low: float = 0.0, high: float = 1.0) -> ReadScore:
         _check_score(find_score(value, low, high) if isinstance(value, str) else value, low, high)
         for value in listed
     ]
-    # Numbers behind the object may correct it; only the same number is no contradiction.
+    # Numbers behind the object may correct it; only the same number is not a contradiction.
     if re.search(r"\d", rest):
         scores.append(find_score(f"{scores[-1]!r}\n{rest}", low, high))
     # More than the rounding of the same number in two spellings.
@@ -186,7 +186,7 @@ def _find_object(text: str) -> tuple[dict[str, Any] | None, tuple[int, int]]:
         except RecursionError:
             deep += 1
             # The decoder gave up deep inside; skipping less would meet the same nesting again.
-            begins += _DEEP
+            begins += _MIN_DEEP_CHARACTERS
         opening = _OPENING.search(text, begins)
     # Bounded attempts: a reply made of braces must not take quadratic time.
     if opening is not None:

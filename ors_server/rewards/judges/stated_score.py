@@ -203,7 +203,7 @@ class _Scale:
         """Return the error of a score that is not on the scale."""
         match = _SCORE.fullmatch(word)
         if match is not None and match["of"] and float(match["of"]) != self.high:
-            return UnusableReplyError(f"the scale ends at {self.high:g}, not at {match['of']}: {word!r:.80}")
+            return UnusableReplyError(f"the scale must end at {self.high:g}, got {match['of']}: {word!r:.80}")
         return UnusableReplyError(
             f"the score must be a number in [{self.low:g}, {self.high:g}], got {word!r:.80}"
         )
@@ -324,7 +324,7 @@ class _Reply:
 
     def only(self) -> _Number | None:
         """Return the only number of the text, if its sentence gives a score."""
-        # "The maximum is 0.9. This gets 0.7.": numbers that are no scores are no rivals either.
+        # "The maximum is 0.9. This gets 0.7.": numbers that are not scores are not rivals either.
         numbers = [
             number for number in self.numbers if not _OTHER_SCORES & set(self._words_before(number)[-3:])
         ]

@@ -64,7 +64,7 @@ from ors_server.rewards.math.tree import (
 )
 
 _COMPARISON_STEPS: Final = 4
-_LONG: Final = 64
+_MIN_SET_PAIRS: Final = 64
 """Pairs of members from which two lists are compared as sets of numbers."""
 _PERCENT: Final = Number(Fraction(1, 100))
 _SETS: Final = (Add, Brackets, Set, SetOperation, Constant, Relation, Listing)
@@ -212,7 +212,9 @@ class AnswerComparison:
     def _same_numbers(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool | None:
         """Compare two long lists of plain numbers at once; `None` for anything else."""
         # Pairing 64 or more members would compare each with each.
-        if len(gold) * len(answer) < _LONG or not all(isinstance(item, Number) for item in (*gold, *answer)):
+        if len(gold) * len(answer) < _MIN_SET_PAIRS or not all(
+            isinstance(item, Number) for item in (*gold, *answer)
+        ):
             return None
         return {number_of(item, self.budget) for item in gold} == {
             number_of(item, self.budget) for item in answer
@@ -323,7 +325,7 @@ class AnswerComparison:
                 and answer_quotients is not None
                 and all(map(self.same, gold_quotients, answer_quotients))
             )
-        # One quotient only: `1:2:3` is no number.
+        # One quotient only: `1:2:3` is not a number.
         ratio, other = (gold_quotients, answer) if isinstance(gold, Ratio) else (answer_quotients, gold)
         return ratio is not None and len(ratio) == 1 and self.same(ratio[0], other)
 

@@ -181,7 +181,7 @@ class AnswerParser(ExpressionParser):
             return value
         part = self._parse_unit(self.parse_sum())
         factor = conversion(part.unit, value.unit) if isinstance(part, Quantity) else None
-        # Only smaller parts of the same quantity may follow: other values side by side are no sum.
+        # Only smaller parts of the same quantity may follow: other values side by side are not a sum.
         if factor is None or not isinstance(part, Quantity):
             raise SyntaxUnknownError("two quantities side by side")
         return Quantity(Add((value.value, Multiply((Number(factor), part.value)))), value.unit)
@@ -296,7 +296,7 @@ def _with_unit(value: Node, words: str) -> Node:
     if unit.startswith("~") and not contains(value, (Number, Based)):
         raise SyntaxUnknownError("words behind letters")
     if unit.startswith("~") and not is_noun_phrase(words):
-        raise SyntaxUnknownError("words behind a value that are no unit")
+        raise SyntaxUnknownError("words behind a value that are not a unit")
     return Quantity(value, unit)
 
 
@@ -331,4 +331,4 @@ def _spell(node: Node) -> str:
         case Symbol(name):
             return name
         case _:
-            raise SyntaxUnknownError("a unit's exponent that is no number")
+            raise SyntaxUnknownError("a unit's exponent that is not a number")

@@ -162,7 +162,7 @@ def date_of(text: str) -> tuple[int, int, int] | None:
 
 
 def same_date(gold: str, answer: str) -> bool:
-    """Return whether two texts are one date; a day of any year is no day of a certain year."""
+    """Return whether two texts are one date; a day of any year is not a day of a certain year."""
     expected = date_of(gold)
     return expected is not None and expected == date_of(answer)
 

@@ -58,8 +58,8 @@ def grade_math(
         answer: A whole response, or only the answer. Of a text longer than 100,000 characters the end is
             used.
         gold: The gold answer, as data sets write it: LaTeX or plain, in a box or in a solution, or a letter.
-        prompt: The text of the task. A sentence or formula of it, or one that only rewrites it, is no answer
-            unless it is the gold answer.
+        prompt: The text of the task. A sentence or formula of it, or one that only rewrites it, is not
+            an answer unless it is the gold answer.
 
     Returns:
         The verdict. No text raises an error.

@@ -201,7 +201,7 @@ class OperandParser(Cursor, ABC):
         if written.isalnum() and self.skip("_"):
             base = self.parse_script(is_exponent=False)
             if not (isinstance(base, Number) and isinstance(base.value, int)):
-                raise SyntaxUnknownError("a base that is no number")
+                raise SyntaxUnknownError("a base that is not a number")
             return Based(written, base.value)
         return to_number(written)
 
@@ -210,7 +210,7 @@ class OperandParser(Cursor, ABC):
         self.expect("{")
         kind, period, _ = self.peek()
         if kind != "number" or not period.isdecimal():
-            raise SyntaxUnknownError("a period that is no number")
+            raise SyntaxUnknownError("a period that is not a number")
         self.take()
         self.expect("}")
         return repeat(written, period)

@@ -90,7 +90,7 @@ _ASIDE: Final = re.compile(
 _START: Final = re.compile(
     r"(?<!\S)(?=[\\($\[{|+\-\d√]|[B-HJ-Zb-z]'?(?:_\S+)?(?:\([^()\s]{1,9}\))?\s*[=<>≤≥+*^-])"
 )
-_FEW_WORDS: Final = 4
+_MAX_ANSWER_WORDS: Final = 4
 """Words of an answer in words: "no real solution"."""
 _FORMULA_WORDS: Final = 200
 """Characters of an answer in words inside a formula."""
@@ -187,7 +187,7 @@ def _first_reading(rest: str) -> ParsedAnswer | None:
     number = _NUMBER.search(sentence) if _OPENS_AS_PROSE.match(sentence) else None
     if number is not None and not has_code(sentence) and (reading := try_reading(number[0])) is not None:
         return reading
-    return read(sentence) if 0 < len(sentence.split()) <= _FEW_WORDS else None
+    return read(sentence) if 0 < len(sentence.split()) <= _MAX_ANSWER_WORDS else None
 
 
 def _opening_run(sentence: str) -> str | None:
@@ -300,5 +300,5 @@ def _read_number(sentence: str, number: re.Match[str]) -> ParsedAnswer | None:
 
 def _read_formula(text: str) -> ParsedAnswer | None:
     reading = try_reading(text)
-    is_short = len(text) <= _FORMULA_WORDS and len(plain(text).split()) <= _FEW_WORDS
+    is_short = len(text) <= _FORMULA_WORDS and len(plain(text).split()) <= _MAX_ANSWER_WORDS
     return read(text) if reading is None and is_short and not has_code(text) else reading

@@ -123,7 +123,7 @@ def _simple(value: Fraction) -> Rational:
 
 def _whole(value: Rational) -> int:
     if value.denominator != 1:
-        raise UndefinedError("a whole number was expected")
+        raise UndefinedError("expected a whole number")
     return value.numerator
 
 

@@ -180,7 +180,7 @@ def _read_relation(node: Relation, budget: StepBudget) -> Spans:
     if node.operators == ("∈",):
         return read_set(node.sides[1], budget)
     if not set(node.operators) <= FLIPPED.keys():
-        raise InexactError("a relation that is no inequality")
+        raise InexactError("a relation that is not an inequality")
     sides = _with_variable(node)
     spans = [_LINE]
     for operator, left, right in zip(node.operators, sides, sides[1:], strict=False):

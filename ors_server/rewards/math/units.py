@@ -34,7 +34,8 @@ _MEGA: Final = re.compile(r"\bM(?=[mgs]\b)")
 _PIECE: Final = re.compile(r"[^\W\d_]+(?:\.m\.?)?|[$€£¥₹¢%°]|\^-?\d+|/|\S")
 _MAX_EXPONENT: Final = 9
 _MAX_UNIT_WORDS: Final = 3
-_SHORT: Final = 3
+_MIN_UNIT_LETTERS: Final = 3
+"""Letters of a single word from which on it is never a product."""
 _STATING: Final = frozenset(
     {
         "negative",
@@ -109,7 +110,7 @@ def is_noun_phrase(words: str) -> bool:
     listed = words.split()
     if len(listed) > _MAX_UNIT_WORDS or not words.isascii():
         return len(listed) == 1 and not words.isascii() and not has_denial(words)
-    if len(listed) == 1 and len(words) < _SHORT:
+    if len(listed) == 1 and len(words) < _MIN_UNIT_LETTERS:
         return words.casefold() not in ("or", "if")  # two letters are a product
     return not any(classes_of(word) & _STATING for word in listed) and _CONJUNCTIONS.isdisjoint(
         word.casefold() for word in listed

@@ -41,7 +41,7 @@ class PatternBudget:
 
     def is_found(self, pattern: Any, text: str, mode: Mode = "search") -> bool:
         """Whether a pattern is found in a text, or matches the whole of it, within the time."""
-        if self._left > IN_PLACE and len(text) <= offload.SHORT:
+        if self._left > IN_PLACE and len(text) <= offload.MAX_INLINE_SIZE:
             began = time.thread_time()
             try:
                 return getattr(pattern, mode)(text, timeout=IN_PLACE) is not None

@@ -6,7 +6,7 @@ from typing import Final
 
 from ors_server.rewards.reading.options import OptionReader
 from ors_server.rewards.reading.polarity import Polarity, character_lists
-from ors_server.rewards.reading.sentences import CJK, NEAR, Value
+from ors_server.rewards.reading.sentences import CJK, MAX_NEAR_WORDS, Value
 
 _CJK_STOP: Final = re.compile(r"[。！？!?；;।\n]|\. ")
 _PARTICLES: Final = re.compile(r"\((?:은|는|이|가|을|를|으|으로|이라|과|와)\)")
@@ -64,7 +64,7 @@ class CharacterReader(OptionReader):
             if between and CJK.search(between) and between in words and not self._takes_alternatives:
                 value.polarity = other.polarity = Polarity.HEDGED
         retracting = lists["retract"]
-        long_retracting = [word for word in retracting if len(word) > NEAR]
+        long_retracting = [word for word in retracting if len(word) > MAX_NEAR_WORDS]
         for value in self._values:
             tail = self._text[value.token.end : value.token.end + _MAX_TAIL]
             stop = _CJK_STOP.search(tail)

@@ -45,7 +45,7 @@ from ors_server.rewards.reading.right_frames import (
 )
 from ors_server.rewards.reading.sentences import (
     AND,
-    NEAR,
+    MAX_NEAR_WORDS,
     OR,
     Clause,
     Sentence,
@@ -140,7 +140,9 @@ class ClauseReader(FrontRules):
                 # one to the other.
                 is_ranged = index and clause.values[index - 1].polarity is Polarity.BOUNDED
                 if is_ranged and _is_range(clause, index):
-                    is_change = any(token.word.startswith(_CHANGES) for token in clause.tokens[: NEAR + 2])
+                    is_change = any(
+                        token.word.startswith(_CHANGES) for token in clause.tokens[: MAX_NEAR_WORDS + 2]
+                    )
                     value.polarity = Polarity.ASSERTED if is_change else Polarity.BOUNDED
                 if right and right[-1].word in ("of", "among") and position + 1 < len(sentence.clauses):
                     following = sentence.clauses[position + 1].lead
@@ -267,7 +269,7 @@ class ClauseReader(FrontRules):
         is_numbered = is_numbered and not (self.are_labels and is_backed)
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
-            ("bound_after" in classes_in(right[:NEAR]) or is_exceeded, Polarity.BOUNDED),
+            ("bound_after" in classes_in(right[:MAX_NEAR_WORDS]) or is_exceeded, Polarity.BOUNDED),
             (is_no_solution(right) or has_wrong_source(right), Polarity.DENIED),
             (is_goal(right), Polarity.ASSERTED),
             # "42 forgets the empty set"
@@ -372,7 +374,7 @@ class ClauseReader(FrontRules):
             and _is_verb(right[0])
             and "confirm" not in right[0].classes
         )
-        if self.are_labels and value.token.end - value.token.start > NEAR and is_identity(right):
+        if self.are_labels and value.token.end - value.token.start > MAX_NEAR_WORDS and is_identity(right):
             return Polarity.ASSERTED  # "Porto is the town"
         is_subject = is_predicate and not before & {"copula", "answer"}
         is_state = (
@@ -407,7 +409,7 @@ class ClauseReader(FrontRules):
         behind = list(right)
         while behind and (behind[-1].word in ("on", "for", "with") or "pronoun" in behind[-1].classes):
             behind.pop()  # "minutes on this"
-        is_short = len(behind) <= NEAR or any(token.word in SOURCES for token in right)
+        is_short = len(behind) <= MAX_NEAR_WORDS or any(token.word in SOURCES for token in right)
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
         return is_short and has_subject and any("work_verb" in token.classes for token in left)
 
@@ -499,7 +501,7 @@ class ClauseReader(FrontRules):
             return True  # "If the map is right, it might be Riga."
         if len(clauses) == 1:
             return False
-        is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
+        is_purpose = len(own.tokens) > MAX_NEAR_WORDS and own.tokens[0].word == "to" and own.lead is None
         if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and position + 1 < len(clauses):
             following = clauses[position + 1 : position + 4]
             return any(token.word in _NEEDING for clause in following for token in clause.tokens)
@@ -601,7 +603,9 @@ def _is_of_next_speaker(words: Sequence[TextToken], earlier: Clause) -> bool:
 def _is_verb(token: TextToken) -> bool:
     """Whether a word behind a name is a verb in the third person: "B comes close"."""
     word = token.word
-    has_form = len(word) > NEAR + 1 and word.isascii() and word.endswith("s") and word[-2] not in "siu"
+    has_form = (
+        len(word) > MAX_NEAR_WORDS + 1 and word.isascii() and word.endswith("s") and word[-2] not in "siu"
+    )
     return has_form and "pivot" not in token.classes
 
 

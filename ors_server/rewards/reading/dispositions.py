@@ -6,7 +6,7 @@ from typing import Final
 from ors_server.rewards.reading.frame_words import is_filler
 from ors_server.rewards.reading.left_frames import FUNCTIONS
 from ors_server.rewards.reading.polarity import words_of
-from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, Value, classes_in
+from ors_server.rewards.reading.sentences import MAX_NEAR_WORDS, Clause, TextToken, Value, classes_in
 
 OPERATIONS: Final = words_of(
     "subtract add multiply divide double halve square round triple deduct increase decrease adjust factor "
@@ -108,7 +108,7 @@ def is_no_subject(left: Sequence[TextToken]) -> bool:
 def is_whole(value: Value, left: Sequence[TextToken]) -> bool:
     """Whether a value is the whole of which a sentence takes a part: "of the 42 seats"."""
     is_opening = bool(left) and left[0].word in ("of", "out of") and value.clause.lead is None
-    return is_opening and len(left) <= NEAR + 1 and not classes_in(left[1:])
+    return is_opening and len(left) <= MAX_NEAR_WORDS + 1 and not classes_in(left[1:])
 
 
 def is_operand(left: Sequence[TextToken]) -> bool:
@@ -175,7 +175,9 @@ def goes_on(tokens: Sequence[TextToken]) -> bool:
     """Whether a remark computes with the value in front of it: "the area is the square of that"."""
     words = [word for token in tokens for word in token.word.split()]
     is_function = (
-        len(words) > NEAR and words[-1] in ("that", "it", "this", "these") and words[-2] in ("of", "twice")
+        len(words) > MAX_NEAR_WORDS
+        and words[-1] in ("that", "it", "this", "these")
+        and words[-2] in ("of", "twice")
     )
     is_function = is_function and (words[-2] == "twice" or words[-3] in FUNCTIONS)
     is_left = words[-1] in _LEFT and not _COUNTS.isdisjoint(words)
@@ -186,14 +188,14 @@ def uses_part(tokens: Sequence[TextToken]) -> bool:
     """Whether words take a part of what is in front of them: "and sells half of them"."""
     words = [word for token in tokens for word in token.word.split()]
     shares = [index for index, word in enumerate(words) if word in _SHARES]
-    return len(words) > NEAR and any(
+    return len(words) > MAX_NEAR_WORDS and any(
         words[at + 1 : at + 3] in (["of", "them"], ["of", "it"]) for at in shares
     )
 
 
 def is_numbered(left: Sequence[TextToken]) -> bool:
     """Whether a value is the number of a thing: "this is attempt number 42"."""
-    if len(left) < NEAR or left[-1].word != "number":
+    if len(left) < MAX_NEAR_WORDS or left[-1].word != "number":
         return False
     # "I skipped number 42", "the problem is number 42"; but "the number 42"
     verb = left[-2]
@@ -261,7 +263,7 @@ def is_pending(tokens: Sequence[TextToken]) -> bool:
         words = words[1:]
     elif words and words[0].word in _DUE:
         return len(words) > 1 and words[1].word.endswith("ed")
-    if len(words) <= NEAR or (words[0].word, words[1].word) != ("to", "be"):
+    if len(words) <= MAX_NEAR_WORDS or (words[0].word, words[1].word) != ("to", "be"):
         return False
     participle = words[2]
     if participle.classes & {"apt", "confirm", "harmless", "answer"}:

@@ -7,7 +7,7 @@ from ors_server.rewards.reading.dispositions import is_operation
 from ors_server.rewards.reading.frames import asks
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.remarks import endorses, is_offer, reconsiders
-from ors_server.rewards.reading.sentences import NEAR, Sentence, Value, classes_in
+from ors_server.rewards.reading.sentences import MAX_NEAR_WORDS, Sentence, Value, classes_in
 
 _CONTINUING: Final = words_of("now next then but so thus hence")
 """Words that open a sentence of a solution: the last one, without a full stop, was cut off."""
@@ -82,7 +82,7 @@ class EndingRules(CharacterReader):
         tokens, values = last.tokens, last.values
         is_cut_off = (
             tokens[0].word in _CONTINUING
-            and len(tokens) > NEAR
+            and len(tokens) > MAX_NEAR_WORDS
             and tokens[-1].kind == "word"
             and self._text.rstrip()[-1:].isalnum()
             and all(value.polarity is not Polarity.ASSERTED for value in values)
@@ -96,10 +96,10 @@ class EndingRules(CharacterReader):
         is_left = is_left or "unfinished" in classes_in(tokens)
         is_rest = opening.startswith(("what remains", "what is left", "what's left", "what is missing"))
         is_open = bool(words & _MISSING) and any("copula" in token.classes for token in tokens)
-        is_plan = is_plan or is_open or (is_left and "first_person" in classes_in(tokens[:NEAR]))
+        is_plan = is_plan or is_open or (is_left and "first_person" in classes_in(tokens[:MAX_NEAR_WORDS]))
         # "We need that of the small one.", "The yearly one follows by multiplying by twelve."
         openers = [token.word for token in tokens[:3]]
-        is_wanted = len(openers) > NEAR and openers[0] in ("we", "i") and openers[1] in _NEEDING
+        is_wanted = len(openers) > MAX_NEAR_WORDS and openers[0] in ("we", "i") and openers[1] in _NEEDING
         is_wanted = is_wanted and openers[2].partition(" ")[0] in (
             "the",
             "that",
@@ -177,7 +177,7 @@ class EndingRules(CharacterReader):
     def _set_data_apart(self) -> None:
         """Take no value of the data of a question for the answer: "Given: 42 workers, 21 days."."""
         for sentence in self._sentences if ":" in self._text else ():
-            if len(sentence.clauses) < 2 or len(sentence.clauses[0].tokens) > NEAR:  # noqa: PLR2004  (heading, data)
+            if len(sentence.clauses) < 2 or len(sentence.clauses[0].tokens) > MAX_NEAR_WORDS:  # noqa: PLR2004  (heading, data)
                 continue
             entry = sentence.clauses[1].lead
             heading = " ".join(token.word for token in sentence.clauses[0].tokens)
@@ -223,7 +223,7 @@ class EndingRules(CharacterReader):
         at = next((index for index, clause in enumerate(clauses) if value in clause.values), 0)
         entry, heading = clauses[at], clauses[at - 1]
         is_entry = at > 0 and entry.lead is not None and entry.lead.word in _COLONS
-        if not is_entry or entry.tokens[0] is not value.token or len(heading.tokens) > 2 * NEAR:
+        if not is_entry or entry.tokens[0] is not value.token or len(heading.tokens) > 2 * MAX_NEAR_WORDS:
             return ""
         words = [token.word for token in heading.tokens if token.kind == "word"]
         label = [self._text[item.token.start : item.token.end] for item in heading.values]
@@ -282,7 +282,7 @@ def _field_of(sentence: Sentence) -> Value | None:
     heading, entry = sentence.clauses
     is_field = (
         not heading.values
-        and len(heading.tokens) <= 2 * NEAR
+        and len(heading.tokens) <= 2 * MAX_NEAR_WORDS
         and entry.lead is not None
         and entry.lead.word == ":"
         and len(entry.values) == 1

@@ -10,7 +10,7 @@ ERROR_STARTS: Final = frozenset({"fault", "erring"})
 OBJECTS: Final = words_of("it this that everything all us me them itself together up down out back nicely")
 """Objects and particles between a verb and its preposition: "brings it up to"."""
 GUESSES: Final = words_of("guess claim opinion suggestion proposal bet conjecture attempt reply version")
-"""Nouns for what somebody thinks that the answer is."""
+"""Nouns for what a person thinks that the answer is."""
 SOUGHT: Final = words_of("asked wanted sought needed required want need seek after looking for wants")
 """Words for what the task asks for."""
 POSSESSIVES: Final = words_of("his her their its")

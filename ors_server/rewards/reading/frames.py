@@ -122,7 +122,7 @@ _AUTHORS: Final = words_of("i we you i'd i'll i've i'm we'd we'll we've we're on
 
 
 def is_of_another(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
-    """Whether a sentence tells what somebody else gets, has or gives: "my friend got 42"."""
+    """Whether a sentence tells what another person gets, has or gives: "my friend got 42"."""
     is_relative = any(  # "Those who get 42 forgot a term"
         token.word == "who" and following.classes & {"epistemic"} for token, following in pairwise(left)
     )
@@ -263,7 +263,7 @@ def is_own_report(tokens: Sequence[TextToken]) -> bool:
 
 
 def is_saying(heading: Clause) -> bool:
-    """Whether somebody else says what follows a comma: "Tom sagt, es sei Riga"."""
+    """Whether another person says what follows a comma: "Tom sagt, es sei Riga"."""
     tokens = heading.tokens
     openers = [token.word for token in (heading.lead, *tokens[:1]) if token is not None]
     return (

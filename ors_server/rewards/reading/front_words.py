@@ -60,7 +60,7 @@ from ors_server.rewards.reading.option_phrases import is_part_of
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.remarks import TAKING, takes_back_words
 from ors_server.rewards.reading.right_frames import is_goal, is_what_others_get, tells_what
-from ors_server.rewards.reading.sentences import NEAR, TextToken, Value, classes_in
+from ors_server.rewards.reading.sentences import MAX_NEAR_WORDS, TextToken, Value, classes_in
 
 _DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
 _ORDERED: Final = words_of("think say guess write answer report declare vote state put jot note enter")
@@ -131,7 +131,7 @@ class FrontRules(HeadingRules):
     def _rules_in_front(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
     ) -> _Rules:
-        """Yield the rules up to those on what somebody else says, each with whether it holds."""
+        """Yield the rules up to those on what another person says, each with whether it holds."""
         last = left[-1] if left else None
         near_value = behind_value(left)
         has_label = last is not None and ("label" in last.classes or last.word == "#")
@@ -158,12 +158,15 @@ class FrontRules(HeadingRules):
         yield bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED
         yield len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED
         yield is_for_to_be(left, right), Polarity.SUPPOSED
-        yield "trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED
+        yield "trial" in classes_in(near_value[-MAX_NEAR_WORDS:]), Polarity.SUPPOSED
         is_task = "unfinished" in before and left[0].word == "what" and "copula" in left[-1].classes
         yield "unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE
         yield is_exclaimed(left) or (self.is_english and is_of_error(left)), Polarity.DENIED
         yield takes_back_words(near_value), Polarity.RETRACTED
-        yield is_bounded(near_value[-1 - NEAR :]) and not is_of_whole_subject(left), Polarity.BOUNDED
+        yield (
+            is_bounded(near_value[-1 - MAX_NEAR_WORDS :]) and not is_of_whole_subject(left),
+            Polarity.BOUNDED,
+        )
         yield "undecided" in before and not is_settled(left), Polarity.HEDGED
         yield self._is_denied(left, before), Polarity.DENIED
         yield self._is_supposed(value, near_value, before), Polarity.SUPPOSED
@@ -241,7 +244,7 @@ class FrontRules(HeadingRules):
             return False  # "I would have said 42"
         if any(token.word == "have to" for token in left[1:3]):
             return True  # "he'd have to drive 42 km"
-        if len(left) > NEAR and left[0].word == "it" and left[-1].word in _NEEDS:
+        if len(left) > MAX_NEAR_WORDS and left[0].word == "it" and left[-1].word in _NEEDS:
             return True  # "it would take 42 workers"
         return bool(before & ({"answer", "harmless"} if self.are_labels else {"answer"})) or any(
             token.word in _POLITE_SUBJECTS for token in left
@@ -274,7 +277,7 @@ def _may_judge(left: Sequence[TextToken], right: Sequence[TextToken], before: Cl
     if "label" in before and "label" in classes_in(left[-2:]):
         return True
     text = " ".join([token.word for token in left])
-    # "her neighbour's sheet"; but "it's" is no owner
+    # "her neighbour's sheet"; but "it's" is not an owner
     is_owned = "'s" in text and not (text.count("'") == 1 and left[0].word in ("it's", "that's"))
     if is_owned or ("'" in text and "answer" in before):
         return True

@@ -14,7 +14,7 @@ from ors_server.rewards.reading.left_frames import governs_another, is_answer_of
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.remarks import is_no_noun
 from ors_server.rewards.reading.sentence_rules import SentenceRules
-from ors_server.rewards.reading.sentences import NEAR, Clause, Sentence, TextToken, classes_in
+from ors_server.rewards.reading.sentences import MAX_NEAR_WORDS, Clause, Sentence, TextToken, classes_in
 
 _ACCORDING: Final = frozenset(
     {"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"}
@@ -79,7 +79,11 @@ class HeadingRules(SentenceRules):
         is_all = self.are_labels and any(token.word in EVERYTHING for token in heading.tokens)
         is_denied = "negative" in classes
         is_absent = is_denied and heading.tokens[0].word.startswith("there") and lead.word in _HEADED
-        is_of_every = len(heading.tokens) <= NEAR + 1 and heading.tokens[0].word in ("every", "each", "any")
+        is_of_every = len(heading.tokens) <= MAX_NEAR_WORDS + 1 and heading.tokens[0].word in (
+            "every",
+            "each",
+            "any",
+        )
         if is_absent or (is_exception and (is_all or (is_of_every and not is_denied))):
             return Polarity.DENIED  # "every number but 42 works", "There is no way in which 42 comes out"
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
@@ -92,7 +96,7 @@ class HeadingRules(SentenceRules):
         is_told = lead.word == ":" and "report" in classes and "harmless" not in classes and is_source_named
         if (
             (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
-            # A colon, a comma or "according to" with a source quotes somebody else, unless the author is the
+            # A colon, a comma or "according to" with a source quotes another person, unless the author is the
             # source.
             or ("grading" in classes and not is_named)
             or (is_told and heading.tokens[0].word != "sorry" and not is_own_report(heading.tokens))
@@ -128,7 +132,7 @@ class HeadingRules(SentenceRules):
         is_report = "report" in classes and "first_person" not in classes and is_phrase
         words = {token.word for token in heading.tokens}
         is_elliptic = len(heading.tokens) > 1 and "first_person" in heading.tokens[-2].classes
-        is_elliptic = is_elliptic and len(heading.tokens) == NEAR
+        is_elliptic = is_elliptic and len(heading.tokens) == MAX_NEAR_WORDS
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (bool(words & MENDED) or governs_another(heading.tokens) or is_no_noun(heading.tokens), None),
             (is_lone and bool(words & _FACTS), None),

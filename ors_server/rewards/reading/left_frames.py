@@ -18,7 +18,7 @@ from ors_server.rewards.reading.frame_words import (
     is_source,
 )
 from ors_server.rewards.reading.polarity import words_of
-from ors_server.rewards.reading.sentences import NEAR, TextToken, classes_in
+from ors_server.rewards.reading.sentences import MAX_NEAR_WORDS, TextToken, classes_in
 
 FUNCTIONS: Final = words_of(
     "half double triple twice third quarter fifth square cube root reciprocal inverse negative"
@@ -56,7 +56,7 @@ THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
 
 
 def is_answer_of_another(left: Sequence[TextToken]) -> bool:
-    """Whether a clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
+    """Whether a clause is about another person's answer: "Tom's answer is", "his guess was"."""
     for index, owner in enumerate(left[:-1]):
         noun = left[index + 1]
         if not noun.classes and noun.kind == "word" and index + 2 < len(left):
@@ -104,7 +104,7 @@ def is_bounded(near: Sequence[TextToken]) -> bool:
 
 
 def is_owed(left: Sequence[TextToken]) -> bool:
-    """Whether a clause says what somebody has to answer: "they should answer 42"."""
+    """Whether a clause says what a person has to answer: "they should answer 42"."""
     return any(
         modal.word in ("should", "must") and verb.classes & {"report", "epistemic", "answer"}
         for modal, verb in pairwise(left)
@@ -211,8 +211,8 @@ def is_nothing_else(left: Sequence[TextToken]) -> bool:
 
 
 def is_of_relative(left: Sequence[TextToken]) -> bool:
-    """Whether a clause is about somebody near to whom the question asks for: "His brother lived in Riga"."""
-    words = [word for token in left[: NEAR + 1] for word in token.word.split()]
+    """Whether a clause is about a person near to whom the question asks for: "His brother lived in Riga"."""
+    words = [word for token in left[: MAX_NEAR_WORDS + 1] for word in token.word.split()]
     return len(words) > 1 and words[0] in POSSESSIVES and not RELATIONS.isdisjoint(words[1:3])
 
 
@@ -223,7 +223,7 @@ def is_of_some(left: Sequence[TextToken]) -> bool:
     """Whether a clause tells what some sources have: "some books name Riga"."""
     return any(
         token.word in _SOME and "source" in following.classes
-        for token, following in pairwise(left[: NEAR + 1])
+        for token, following in pairwise(left[: MAX_NEAR_WORDS + 1])
     )
 
 

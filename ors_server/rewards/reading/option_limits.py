@@ -189,7 +189,7 @@ def asks_for_other(clause: Clause) -> bool:
 
 
 def is_elsewhere_then(first: Value, second: Value) -> bool:
-    """Whether a reason tells where somebody was instead: "not Riga, since she was in Porto that week"."""
+    """Whether a reason tells where a person was instead: "not Riga, since she was in Porto that week"."""
     tokens, lead = second.clause.tokens, second.clause.lead
     at = tokens.index(second.token)
     words = [token.word for token in tokens[:at] if lead is None or token.word != lead.word]

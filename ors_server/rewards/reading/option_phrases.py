@@ -95,7 +95,7 @@ _TEXTS: Final = words_of(
     "definition wording facts everything"
 )
 DROPPING: Final = words_of("drop discard ignore forget skip erase disregard exclude scrap ditch omit delete")
-"""Verbs whose object is no answer: "we can safely drop A"."""
+"""Verbs whose object is not an answer: "we can safely drop A"."""
 _PAST: Final = ("ed", "ught", "born", "grew up", "lt")
 _EXTENT: Final = words_of("also too equally likewise well either")
 _POSSIBLE: Final = words_of("would could might may can does do is are has fits works")
@@ -379,7 +379,7 @@ def is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
 
 
 def is_chosen_by_others(left: Sequence[TextToken]) -> bool:
-    """Whether a clause says what somebody else chooses: "Beginners choose", "My classmate picked"."""
+    """Whether a clause says what another person chooses: "Beginners choose", "My classmate picked"."""
     at = next((index for index, token in enumerate(left) if "choosing" in token.classes), 0)
     subject = [token for token in left[:at] if token.kind == "word"]
     if not subject or len(left) - at > _MAX_CANCELLED:

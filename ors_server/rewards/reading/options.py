@@ -5,7 +5,7 @@ rules for any value in `clauses.py`:
 
 * comparisons: "A over B", "A beats B", "B comes second to A"; rankings: "from best to worst: A, B";
 * exceptions: "all options but A fail", "no option other than A fits";
-* what somebody else chooses: "beginners choose A";
+* what another person chooses: "beginners choose A";
 * two denials that cancel each other: "it would be wrong to choose anything but A", "A cannot be excluded";
 * options that a sentence only lists before it decides: "Of A and B, B fits".
 """

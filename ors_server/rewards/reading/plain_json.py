@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, cast
 
-MAX_SHOWN = 200
+MAX_SHOWN_CHARACTERS = 200
 """Characters that are kept of a value that is not JSON."""
 MAX_DEPTH = 20
 """Levels of a value that are kept."""
@@ -25,4 +25,4 @@ def plain(value: object, depth: int = 0) -> Any:
         return {str(key): plain(entry, depth + 1) for key, entry in items}
     if depth < MAX_DEPTH and isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [plain(entry, depth + 1) for entry in cast("Sequence[object]", value)]
-    return f"{value!r:.{MAX_SHOWN}}"
+    return f"{value!r:.{MAX_SHOWN_CHARACTERS}}"

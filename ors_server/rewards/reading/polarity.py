@@ -52,7 +52,7 @@ class Polarity(StrEnum):
     SUPPOSED = "supposed"
     """True only under a condition: "if x = 1 then 42", "42 would be too large"."""
     QUOTED = "quoted"
-    """What somebody else says."""
+    """What another person says."""
     RETRACTED = "retracted"
     """Struck, taken back, or corrected later."""
     HEDGED = "hedged"

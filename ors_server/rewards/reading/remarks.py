@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ors_server.rewards.reading.polarity import words_of
-from ors_server.rewards.reading.sentences import NEAR, Clause, Sentence, TextToken, classes_in
+from ors_server.rewards.reading.sentences import MAX_NEAR_WORDS, Clause, Sentence, TextToken, classes_in
 
 _SECOND_LOOK: Final = re.compile(
     r"(?:(?:but|and|oh|ah|no|well|though|although|hmm?) )*(?:wait|hmm?|hold (?:on|up)|hang on|oops|whoops"
@@ -112,7 +112,9 @@ def is_exactness(tokens: Sequence[TextToken]) -> bool:
     """Whether a remark says that a value is exact: "no more, no less", "and not one more"."""
     words = {word for token in tokens for word in token.word.split()}
     is_only = tokens[0].word in ("no", "and no") and bool(words & _COMPARATIVES) and not words & _VERDICTS
-    return is_only or (len(tokens) <= 2 * NEAR and bool(words & _MORE) and words <= _MORE | _NONE_OF)
+    return is_only or (
+        len(tokens) <= 2 * MAX_NEAR_WORDS and bool(words & _MORE) and words <= _MORE | _NONE_OF
+    )
 
 
 def is_tag_question(clause: Clause) -> bool:
@@ -130,7 +132,7 @@ def is_of_form(tokens: Sequence[TextToken]) -> bool:
 def is_passed_on(clause: Clause) -> bool:
     """Whether a remark uses the value in front of it: "to which the tax must be added"."""
     words = [token.word for token in (clause.lead, *clause.tokens) if token is not None]
-    return len(words) > NEAR and words[0] in _PASSING and "which" in words[:NEAR]
+    return len(words) > MAX_NEAR_WORDS and words[0] in _PASSING and "which" in words[:MAX_NEAR_WORDS]
 
 
 def takes_back_words(tokens: Sequence[TextToken]) -> bool:
@@ -195,8 +197,12 @@ def tells_own_error(tokens: Sequence[TextToken]) -> bool:
     is_mine = (
         "first_person" in before | tokens[at].classes
         or tokens[0].word in _THERE
-        or (at == 0 and len(tokens) <= NEAR)
-        or (tokens[at].word.startswith("the wrong") and at <= NEAR and "pronoun" in classes_in(tokens[:at]))
+        or (at == 0 and len(tokens) <= MAX_NEAR_WORDS)
+        or (
+            tokens[at].word.startswith("the wrong")
+            and at <= MAX_NEAR_WORDS
+            and "pronoun" in classes_in(tokens[:at])
+        )
     )
     is_general = words & _SECOND_SUBJECTS - {"error", "errors", "mistake", "mistakes"} or words & _GENERAL
     return is_mine and not is_general and not before & {"negative", "harmless", "suppose", "correction"}
@@ -221,7 +227,7 @@ def tells_fault(words: Sequence[str]) -> bool:
 def _objects(tokens: Sequence[TextToken]) -> bool:
     """Whether a sentence behind "but" objects to a value: "However, this doesn't include them"."""
     tokens = tokens[1:] if tokens[:1] and tokens[0].word in _OBJECTING else tokens
-    if len(tokens) <= NEAR or "pronoun" not in tokens[0].classes:
+    if len(tokens) <= MAX_NEAR_WORDS or "pronoun" not in tokens[0].classes:
         return False
     words = {word for token in tokens for word in token.word.split()}
     is_denied = any("negative" in token.classes for token in tokens[1:3]) and bool(words & _ACCOUNTING)
@@ -236,7 +242,7 @@ def turns_against(sentence: Sentence, text: str) -> bool:
     around = text[max(0, tokens[0].start - _TURN_CHARS) : tokens[0].start + _TURN_CHARS]
     if _TURNING.search(around) is not None and _objects(tokens):
         return True
-    is_led = len(tokens) > NEAR and tokens[0].word in _TURNS and "pronoun" in tokens[1].classes
+    is_led = len(tokens) > MAX_NEAR_WORDS and tokens[0].word in _TURNS and "pronoun" in tokens[1].classes
     is_contrast = any(clause.tokens[0].word == "not" for clause in sentence.clauses[1:])
     return is_led and is_contrast and not classes_in(tokens) & {"approval", "harmless"}
 
@@ -272,7 +278,7 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     if words & _SECOND_SUBJECTS or "source" in classes or tokens[0].word in _NOTING:
         return False
     is_about = any(word in _DEMONSTRATIVES for token in subject for word in token.word.split()) or bool(
-        classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"}
+        classes_in(subject[: MAX_NEAR_WORDS + 1]) & {"pronoun", "answer"}
     )
     is_predicate = (
         bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
@@ -283,7 +289,7 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     verdict = tokens[at].classes & {"reject", "fault"}
     is_act = "first_person" in classes_in(subject) and "copula" not in classes_in(subject)
     if is_act and tokens[at].classes & {"reject", "retract"}:
-        return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+        return any(token.word in _THIS for token in behind[: MAX_NEAR_WORDS + 1])  # "I hereby withdraw it."
     if any(token.word in ("only", "the only") for token in behind[:2]):
         return False  # "This is not the only way to see it."
     is_property = bool(behind) and behind[0].word in ("a", "an")
@@ -299,8 +305,8 @@ def tells_of_several(tokens: Sequence[TextToken]) -> bool:
 
     "They do not work at the same time.", "The converse is false."
     """
-    words = [word for token in tokens[:NEAR] for word in token.word.split()]
-    is_of_others = tokens[0].word == "they" and len(tokens) > 2 * NEAR + 1
+    words = [word for token in tokens[:MAX_NEAR_WORDS] for word in token.word.split()]
+    is_of_others = tokens[0].word == "they" and len(tokens) > 2 * MAX_NEAR_WORDS + 1
     is_of_others = is_of_others and not classes_in(tokens) & {"reject", "fault"}
     return is_of_others or not _ASIDE_SUBJECTS.isdisjoint(words)
 
@@ -310,11 +316,11 @@ def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
     if not disapproves(clause.tokens, is_framed=is_framed):
         return False
     first, lead = clause.tokens[0], "" if clause.lead is None else clause.lead.word
-    is_about = "pronoun" in classes_in(clause.tokens[:NEAR]) or lead == "which"
+    is_about = "pronoun" in classes_in(clause.tokens[:MAX_NEAR_WORDS]) or lead == "which"
     is_about = is_about or first.word.startswith(("that's ", "it's ", "this is "))
-    is_other = any(token.is_capital for token in clause.tokens[:NEAR])
+    is_other = any(token.is_capital for token in clause.tokens[:MAX_NEAR_WORDS])
     is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
-    if first.word in ("the", "a", "an") and NEAR <= len(clause.tokens) <= NEAR + 1:
+    if first.word in ("the", "a", "an") and MAX_NEAR_WORDS <= len(clause.tokens) <= MAX_NEAR_WORDS + 1:
         is_bare = bool(clause.tokens[1].classes & {"reject", "fault"})  # "42, the wrong answer"
     is_joined = lead in _JOINING and bool(
         clause.classes() & {"reject", "fault"} or "negative" in clause.tokens[-1].classes  # "но на деле нет"

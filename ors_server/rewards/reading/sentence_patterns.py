@@ -2,7 +2,7 @@
 
 A pattern is a sentence with places for values: "{-} (should be {+})". It says which of its values the text
 asserts (`{+}`), denies (`{-}`) or leaves open (`{?}`); of `{.}` it says nothing, and `{*}` are up to twelve
-words with any number of values, which are no answers. The other signs:
+words with any number of values, which are not answers. The other signs:
 
 * `(a|b c)` are alternatives, `[a|b c]` alternatives that may be absent;
 * `<name>` are the alternatives of that name in the table `words`, `[<name>]` the same, or nothing;
@@ -58,7 +58,7 @@ _POLARITIES: Final = {
     "*": Polarity.INTERMEDIATE,
 }
 _ANSWERS: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED})
-"""What a pattern that denies a value replaces: a value that is no answer already stays what it is."""
+"""What a pattern that denies a value replaces: a value that is not an answer already stays what it is."""
 _ELEMENT: Final = re.compile(
     r"\{(?P<value>[-+?.*])\}|\[<(?P<maybe_name>\w+)>\]|<(?P<name>\w+)>|\((?=\S)(?P<group>[^()]+)\)|"
     r"\[(?=\S)(?P<optional>[^\[\]]+)\]|@(?P<word_class>\w+)|(?P<literal>\S+)"

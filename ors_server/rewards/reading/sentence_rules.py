@@ -28,7 +28,7 @@ from ors_server.rewards.reading.remarks import (
 from ors_server.rewards.reading.right_frames import names_quantity
 from ors_server.rewards.reading.sentences import (
     AND,
-    NEAR,
+    MAX_NEAR_WORDS,
     Clause,
     Sentence,
     SentenceReader,
@@ -104,7 +104,7 @@ class SentenceRules(SentenceReader):
         if number >= len(self._sentences) or self._sentences[number].is_question:
             return False
         tokens = self._sentences[number].tokens
-        is_short = len(tokens) <= 2 * NEAR or not any(
+        is_short = len(tokens) <= 2 * MAX_NEAR_WORDS or not any(
             clause.values for clause in self._sentences[number].clauses
         )
         closing = self._sentences[number].clauses[-1:]
@@ -112,7 +112,7 @@ class SentenceRules(SentenceReader):
             words = [token.word for token in closing[0].tokens if token.word != "so"]
             if words == ["yes"]:
                 return True  # "Every smaller value fails, so yes"
-        opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
+        opening = tokens[: 2 * MAX_NEAR_WORDS + 1] if is_short else tokens[:1]
         closing_tokens = [clause.tokens[-1] for clause in self._sentences[number].clauses]
         return any(
             # "It is.", but not "It is an even number."; "Exactly.", but not "Definitely 42."
@@ -205,10 +205,10 @@ class SentenceRules(SentenceReader):
         # "x is 42, and we must find y"
         is_operated = is_operated or (
             (opener in ("and", "but") or first.word == "and")
-            and bool(classes_in(clause.tokens[:NEAR]) & {"first_person", "copula"})
+            and bool(classes_in(clause.tokens[:MAX_NEAR_WORDS]) & {"first_person", "copula"})
             and (
                 (
-                    "must" in "".join(token.word for token in clause.tokens[:NEAR])
+                    "must" in "".join(token.word for token in clause.tokens[:MAX_NEAR_WORDS])
                     and any(token.word in _DETERMINING for token in clause.tokens)
                 )
                 or any(token.word.partition(" ")[0] in _SEARCHING for token in clause.tokens[:4])
@@ -218,7 +218,7 @@ class SentenceRules(SentenceReader):
             self.is_closed
             and not is_framed
             and opener in _CONCLUDING
-            and len(clause.tokens) > NEAR
+            and len(clause.tokens) > MAX_NEAR_WORDS
             and not classes & {"answer", "approval", "yes", "harmless", "first_person", "maybe"}
             and not classes_in(clause.tokens[1:2]) & {"pronoun"}
         )
@@ -245,7 +245,7 @@ class SentenceRules(SentenceReader):
         for holds, result in early:
             if holds:
                 return result
-        is_retraction = ("retract" in first.classes and len(clause.tokens) <= NEAR) or any(
+        is_retraction = ("retract" in first.classes and len(clause.tokens) <= MAX_NEAR_WORDS) or any(
             "retract" in token.classes and " " in token.word for token in clause.tokens
         )
         rules = (
@@ -350,7 +350,7 @@ class SentenceRules(SentenceReader):
             values += clause.values
 
     def _side_with(self, sentence: Sentence) -> None:
-        """Assert what somebody stated who is found right: "Ann says 41, Ben says 42, and Ben is right"."""
+        """Assert what a person stated who is found right: "Ann says 41, Ben says 42, and Ben is right"."""
         values = sentence.values
         if len(values) < 2:  # noqa: PLR2004  (of two speakers)
             return

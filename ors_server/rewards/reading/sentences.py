@@ -139,8 +139,8 @@ _FAULTY: Final = re.compile(
     r"|(?:mis|over|dis)(?!play|cuss|cov|cern|tin)\w{4,}s|ir(?:rel|reg|rat)\w+|il(?:log|leg)\w+"
 )
 """Predicates that a prefix makes ones of wrongness: "unconvincing", "misreads", "overstates"."""
-NEAR: Final = 2
-"""Words between a bound and its value."""
+MAX_NEAR_WORDS: Final = 2
+"""Words up to which a bound is near its value, and an opening near its clause's begin."""
 
 
 @dataclass(slots=True, eq=False)
@@ -460,7 +460,7 @@ class SentenceReader:
         if words and is_at_value and any(word.word in _EXCEPTIVES for word in words[-1:]):
             _make_harmless(token, words)  # "nothing but 42"
             return
-        reach = len(words) if token.word in _NOBODY else NEAR + 1  # "not even a skeptic would deny"
+        reach = len(words) if token.word in _NOBODY else MAX_NEAR_WORDS + 1  # "not even a skeptic would deny"
         for offset, word in enumerate(words[:reach]):
             # "no trick", but not "does not do the trick"
             is_benign = word.word not in _TRICKS or (offset == 0 and token.word != "not")
@@ -477,7 +477,9 @@ class SentenceReader:
                     token.classes |= {"refuse"}
                 return
             if word.classes & {"reject", "fault"} and word.word not in _NOT_DOUBLED:
-                if (offset < NEAR or reach > NEAR + 1) and not token.classes & {"exceptive"}:
+                if (offset < MAX_NEAR_WORDS or reach > MAX_NEAR_WORDS + 1) and not token.classes & {
+                    "exceptive"
+                }:
                     _make_harmless(token, words[: offset + 1])  # "nobody disputes"
                 return
             if "negative" in word.classes:

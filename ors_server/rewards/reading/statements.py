@@ -51,7 +51,7 @@ from ors_server.rewards.reading.sentence_patterns import match_sentence_patterns
 from ors_server.rewards.reading.sentence_rules import CASES, cases_of, verb_of
 from ors_server.rewards.reading.sentences import (
     CROSSES,
-    NEAR,
+    MAX_NEAR_WORDS,
     OR,
     Clause,
     Sentence,
@@ -320,7 +320,7 @@ class _Reader(FramingRules):
         return self._values
 
     def _quote(self) -> None:
-        """Take values in quotation marks, with words of somebody else, for quoted."""
+        """Take values in quotation marks, with words of another person, for quoted."""
         if '":' in self._text:
             return  # JSON
         if not any(mark in self._text for mark in _QUOTATION_MARKS):
@@ -458,10 +458,10 @@ class _Reader(FramingRules):
         if self.are_labels and (has_subject or any(token.word in _OTHERS for token in tokens)):
             return False  # "Riga is wrong.", "The others are wrong."
         classes = clause.classes()
-        is_short = len(tokens) <= NEAR
+        is_short = len(tokens) <= MAX_NEAR_WORDS
         heeded = next((index for index, token in enumerate(tokens) if "heed" in token.classes), 0)
         is_lone = not has_value or is_short
-        orders = [token for token in tokens[:NEAR] if token.word not in _POLITE]
+        orders = [token for token in tokens[:MAX_NEAR_WORDS] if token.word not in _POLITE]
         is_order = bool(orders) and bool(orders[0].classes & {"leave", "reject"})
         rules = (
             "refuse" in classes or takes_back_words(tokens),
@@ -469,7 +469,7 @@ class _Reader(FramingRules):
             not has_value and is_short and "reject" in classes,  # "Rejected."
             # "don't count this", but not "the break does not count"
             "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded])
-            and not (len(tokens) > NEAR and tokens[0].word in _ARTICLES and not tokens[1].classes),
+            and not (len(tokens) > MAX_NEAR_WORDS and tokens[0].word in _ARTICLES and not tokens[1].classes),
             any(
                 "retract" in token.classes
                 and (

@@ -38,7 +38,7 @@ MAX_CELLS = 2_000_000
 MAX_LEFT = 200
 """Rows of one kind that are paired one by one where sorting did not pair them."""
 MAX_RESPONSE_CHARACTERS = 200_000
-ALONE = offload.OffloadLimits(cpu_seconds=30.0, wall_seconds=600.0, memory_bytes=4 << 30)
+PROCESS_LIMITS = offload.OffloadLimits(cpu_seconds=30.0, wall_seconds=600.0, memory_bytes=4 << 30)
 """What the queries may take in a process of their own, for each database: more than their own limits."""
 
 Order: TypeAlias = Literal["auto", "always", "never"]
@@ -117,7 +117,7 @@ def sql_match_reward(
             results = _run_all(places, answer, query, rules, is_alone=False)
         except MemoryGrowthError:
             # Another thread may have grown the process: in a process alone only the queries can.
-            limits = replace(ALONE, cpu_seconds=ALONE.cpu_seconds * len(places))
+            limits = replace(PROCESS_LIMITS, cpu_seconds=PROCESS_LIMITS.cpu_seconds * len(places))
             # The process runs in another folder than this one.
             absolute = [absolute_place(database) for database in places]
             results = offload.call(run_alone, absolute, answer, query, rules, limits=limits)
@@ -206,7 +206,7 @@ def _run(
 
 def _difference(gold: QueryResult, actual: QueryResult) -> str:
     if gold.columns != actual.columns:
-        return f"the result has {actual.columns} columns, not as many as the gold"
+        return f"expected {gold.columns} columns, as in the gold result, got {actual.columns}"
     if len(gold.rows) != len(actual.rows):
         return "the result has another number of rows than the gold"
     return "the result has other rows than the gold"

@@ -33,7 +33,7 @@ MAX_COUNTED: Final = 100_000
 """Characters of a response of which BLEU and chrF count n-grams."""
 MAX_WORK: Final = 1_000_000_000
 """Characters of a response times those of all golds."""
-SHORT_RESPONSE: Final = 1_000
+COMPARABLE_CHARACTERS: Final = 1_000
 """A response of so many characters must be comparable with all golds."""
 MAX_ORDER: Final = 8
 """Words of the longest n-gram."""
@@ -249,7 +249,7 @@ def _ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
 
 def _check_work(length: int, golds: Sequence[str]) -> None:
     work = sum(map(len, golds))
-    if work * SHORT_RESPONSE > MAX_WORK:
+    if work * COMPARABLE_CHARACTERS > MAX_WORK:
         raise WorkLimitError(f"golds of {work} characters together are too many to compare with")
     if length * work > MAX_WORK:
         raise UnparsedAnswerError(f"an answer of {length} characters is too long for golds of {work}")

@@ -291,7 +291,7 @@ def _texts(text: str, choices: Choices) -> list[_Named]:
         following = _NOUN_BEHIND.match(text, end)
         if following is not None and not following[1].endswith("ly"):
             word = following[1]
-            # The beginning of a noun phrase is no choice: "a dog" of "a dog house".
+            # The beginning of a noun phrase is not a choice: "a dog" of "a dog house".
             if not any(
                 lexicon.words.get(word, NO_CLASSES) - _NOUN_CLASSES for lexicon in languages_of({word})
             ):

@@ -9,7 +9,7 @@ Invariants:
 - Descriptors of the work dir and the files stay open until the end: the server reaches the files by
   descriptor, so an agent cannot redirect it by renaming a folder.
 
-Here is what all backends share: folder, owner, control files, cgroups, launch and end. A backend's own file
+Here is what all backends share: folder, uid, control files, cgroups, launch and end. A backend's own file
 starts the first process, the copying programs and the fresh programs, and kills what it started. Shell, files
 and snapshots are shared code on top of it.
 """
@@ -91,7 +91,7 @@ class Cell(ABC):
     limits: Limits
     control: Path
     """The control folder as the server sees it."""
-    owner: int | None
+    uid: int | None
     """Uid and gid of the session on the host; None if it has the server's."""
     init: int
     """Pid of the first process inside, as the server sees it; 0 before the launch."""
@@ -127,7 +127,7 @@ class Cell(ABC):
         self._state = state
         needs_uid_range = root is not None and root.image is not None
         self._folder: SessionFolder = state.open_session(needs_uid_range=needs_uid_range)
-        self.owner = self._folder.uid
+        self.uid = self._folder.uid
         self.control = self._folder.control
         self._data = self._folder.path / "files"
         self.layout = self.make_layout()

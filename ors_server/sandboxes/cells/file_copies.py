@@ -144,7 +144,7 @@ def _copy_small(source: Cell, target: Cell) -> bool:
             if not is_small(above, list(source.folders)):
                 return False
             with opened(".", _FOLDER_FLAGS, dir_fd=target.files_folder()) as below:
-                copy_tree(above, below, list(source.folders), target.owner)
+                copy_tree(above, below, list(source.folders), target.uid)
     except RecursionError:
         return False  # too deep a tree: the programs start over
     except PermissionError:
@@ -195,12 +195,12 @@ async def _run(
     # The server's copy of a pipe's end is closed once the program has its own: otherwise the extracting
     # program would never see the end of the archive.
     close()
-    held = os.pidfd_open(process.pid)
+    pidfd = os.pidfd_open(process.pid)
     try:
-        if not await ended(held, _COPY_LIMIT):
+        if not await ended(pidfd, _COPY_LIMIT):
             raise SnapshotError(f"copying the files took longer than {_COPY_LIMIT:g} s")
     finally:
-        os.close(held)
+        os.close(pidfd)
         if process.poll() is None:
             process.kill()
             process.wait()

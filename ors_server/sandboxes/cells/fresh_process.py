@@ -332,14 +332,14 @@ def _start(spawn: Spawn) -> "tuple[subprocess.Popen[bytes], int, ProcessStreams]
         guardian = spawn(child_ends)
         lower_priority(guardian.pid)
         try:
-            held = os.pidfd_open(guardian.pid)
+            pidfd = os.pidfd_open(guardian.pid)
         # Without a pidfd, its end could not be watched.
         except OSError:
             guardian.kill()
             guardian.wait()
             raise
         opened = [child_ends.stdin, child_ends.stdout, child_ends.stderr, child_ends.status]
-        return guardian, held, ProcessStreams(*ours)
+        return guardian, pidfd, ProcessStreams(*ours)
     except OSError as error:
         raise SandboxStartError(f"a fresh program cannot be started: {error}") from error
     finally:

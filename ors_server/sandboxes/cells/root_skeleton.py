@@ -97,7 +97,7 @@ def _copy_folder(source: Path, target: Path) -> None:
             elif entry.is_dir():
                 _copy_folder(Path(entry.path), target / entry.name)
             else:
-                with contextlib.suppress(OSError):  # one that this user may not read, or that is no file
+                with contextlib.suppress(OSError):  # one that this user may not read, or that is not a file
                     shutil.copy(entry.path, target / entry.name)
 
 

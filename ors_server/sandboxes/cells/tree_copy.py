@@ -22,7 +22,7 @@ _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class _Copy:
     """One copy in progress."""
 
-    owner: int | None
+    uid: int | None
     root: int
     """Descriptor of the target."""
     linked: dict[int, str] = field(default_factory=dict[int, str])
@@ -40,7 +40,7 @@ def is_small(source: int, names: list[str]) -> bool:
     return True
 
 
-def copy_tree(source: int, target: int, names: list[str], owner: int | None) -> None:
+def copy_tree(source: int, target: int, names: list[str], uid: int | None) -> None:
     """Copy folders into existing folders of the same names; entries of the same name are replaced.
 
     Nothing may change below either meanwhile.
@@ -48,12 +48,12 @@ def copy_tree(source: int, target: int, names: list[str], owner: int | None) -> 
     Args:
         source: Descriptor of the folder above the ones that are copied.
         target: Descriptor of the folder above the others.
-        owner: Uid and gid of the copies; None for the server's own.
+        uid: Uid and gid of the copies; None for the server's own.
 
     Raises:
         OSError: A file could not be copied; what was copied stays.
     """
-    copy = _Copy(owner, target)
+    copy = _Copy(uid, target)
     for name in names:
         _copy_folder(copy, source, name, target, name)
 
@@ -149,14 +149,14 @@ def _copy_data(source: int, target: int, size: int) -> None:
 
 def _set_attributes(copy: _Copy, status: os.stat_result, target: int) -> None:
     """Give a copy owner, mode and times of the original; the owner first, which takes set-uid bits away."""
-    if copy.owner is not None:
-        os.fchown(target, copy.owner, copy.owner)
+    if copy.uid is not None:
+        os.fchown(target, copy.uid, copy.uid)
     os.fchmod(target, stat.S_IMODE(status.st_mode))
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _set_attributes_by_name(copy: _Copy, status: os.stat_result, name: str, target: int) -> None:
     """Give what is not opened its owner and times."""
-    if copy.owner is not None:
-        os.chown(name, copy.owner, copy.owner, dir_fd=target, follow_symlinks=False)
+    if copy.uid is not None:
+        os.chown(name, copy.uid, copy.uid, dir_fd=target, follow_symlinks=False)
     os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=target, follow_symlinks=False)

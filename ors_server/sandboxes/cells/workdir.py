@@ -41,13 +41,13 @@ class WorkDir:
     seen_as: str
     """Its path for commands; absolute paths below it are accepted."""
     limits: Limits
-    owner: int | None = None
+    uid: int | None = None
     """Uid and gid of created files; None leaves the server's."""
     is_root: bool = False
     """Whether the folder is a whole root, in which absolute paths and links begin, and `seen_as` a folder."""
 
     def read(self, path: str, max_bytes: int | None = None) -> bytes:
-        """Return a file's content; one longer than `most` bytes is refused."""
+        """Return a file's content; one longer than `max_bytes` is refused."""
         cap = min(max_bytes if max_bytes is not None else self.limits.read_bytes, self.limits.read_bytes)
         with self._opened(path, os.O_RDONLY) as descriptor:
             _require_plain(path, descriptor)
@@ -78,8 +78,8 @@ class WorkDir:
         try:
             _require_plain(path, opened)
             with _translated(path):
-                if created and self.owner is not None:
-                    os.fchown(opened, self.owner, self.owner)
+                if created and self.uid is not None:
+                    os.fchown(opened, self.uid, self.uid)
                 os.ftruncate(opened, 0)
                 view = memoryview(content)
                 while view:
@@ -154,8 +154,8 @@ class WorkDir:
             return  # walking through it is the kernel's to judge
         with _translated(path), contextlib.suppress(FileExistsError):
             os.mkdir(part, 0o755, dir_fd=folder)
-            if self.owner is not None:
-                os.chown(part, self.owner, self.owner, dir_fd=folder, follow_symlinks=False)
+            if self.uid is not None:
+                os.chown(part, self.uid, self.uid, dir_fd=folder, follow_symlinks=False)
 
     @contextlib.contextmanager
     def _opened(self, path: str, flags: int) -> Generator[int]:

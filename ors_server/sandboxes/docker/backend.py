@@ -111,7 +111,7 @@ class DockerBackend(HostedBackend):
 def describe(facts: EngineFacts, *, has_uids: bool) -> IsolationReport:
     """Report what containers isolate; `has_uids` if each session has its own uid."""
     own_uid = ", own uid" if has_uids else ""
-    held = {
+    mechanisms = {
         IsolatedResource.FILES: f"mount namespace of a container (image {facts.image})",
         IsolatedResource.SESSIONS: "mount namespace" + own_uid,
         IsolatedResource.PROCESSES: "pid namespace" + own_uid,
@@ -126,9 +126,9 @@ def describe(facts: EngineFacts, *, has_uids: bool) -> IsolationReport:
     }
     for resource, is_limited in limited.items():
         if is_limited:
-            held[resource] = "cgroup of the container"
+            mechanisms[resource] = "cgroup of the container"
         elif resource is IsolatedResource.PIDS:
-            held[resource] = "process limit of the uid"
+            mechanisms[resource] = "process limit of the uid"
         else:
             gaps.append(f"The engine cannot limit {resource.value} here.")
     if not has_uids:
@@ -137,7 +137,9 @@ def describe(facts: EngineFacts, *, has_uids: bool) -> IsolationReport:
         "The kernel's figures about the host under /sys, in /proc/meminfo and similar files can be read.",
         "The kernel is shared: a hole in it is a way out.",
     ]
-    return IsolationReport("docker", Strength.NAMESPACES, MappingProxyType(held), tuple(gaps), loopback=True)
+    return IsolationReport(
+        "docker", Strength.NAMESPACES, MappingProxyType(mechanisms), tuple(gaps), loopback=True
+    )
 
 
 def sweep_containers(engine: Engine, base: Path) -> list[str]:

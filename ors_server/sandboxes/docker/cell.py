@@ -81,14 +81,14 @@ class DockerCell(Cell):
         (folder / "identity").mkdir(mode=0o755)
         containers.write_identity(folder / "identity", self._user)
         os.mkfifo(folder / "leash", 0o600)
-        if self.owner is not None:
-            os.chown(folder / "leash", self.owner, self.owner)
+        if self.uid is not None:
+            os.chown(folder / "leash", self.uid, self.uid)
         # For reading, too: opening only for writing would wait for the holder, which does not run yet.
         self._leash = os.open(folder / "leash", os.O_RDWR | os.O_CLOEXEC)
 
     @property
     def _user(self) -> int:
-        return self.owner if self.owner is not None else os.getuid()
+        return self.uid if self.uid is not None else os.getuid()
 
     @property
     def _place(self) -> containers.ContainerSetting:
@@ -117,8 +117,8 @@ class DockerCell(Cell):
         self._launches += 1
         self._container = f"ors-{self._mark}-{self._launches}"
         self._terminal = os.ttyname(slave)
-        if self.owner is not None:  # only while the container opens it: see `_shut_terminal`
-            os.fchown(slave, 0, self.owner)
+        if self.uid is not None:  # only while the container opens it: see `_shut_terminal`
+            os.fchown(slave, 0, self.uid)
             os.fchmod(slave, 0o660)
         self._reports, sending = os.pipe()
         waits, self._go = os.pipe()
@@ -171,17 +171,17 @@ class DockerCell(Cell):
 
     def _shut_terminal(self) -> None:
         """Keep processes inside from opening the terminal again, where they could write as the shell does."""
-        if self.owner is not None:
+        if self.uid is not None:
             Path(self._terminal).chmod(0o600)
 
     def _take_hold(self, pid: int) -> None:
         """Accept a pid as the session's only after a check, because its process is killed in the end."""
-        held = os.pidfd_open(pid)
+        pidfd = os.pidfd_open(pid)
         namespace = namespace_of(pid, "pid")
         if not self._is_ours(pid, namespace):
-            os.close(held)
+            os.close(pidfd)
             raise SandboxStartError("the engine's process ids are not this host's: it runs somewhere else")
-        self.init, self._init_fd, self._pid_namespace = pid, held, namespace
+        self.init, self._init_fd, self._pid_namespace = pid, pidfd, namespace
 
     def _is_ours(self, pid: int, namespace: str | None) -> bool:
         seen = Path(f"/proc/{pid}/root{self.layout.control}/init")

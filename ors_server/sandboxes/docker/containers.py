@@ -33,7 +33,8 @@ PLACE_LABEL = "ors.place"
 _TERMINAL = "/run/ors-terminal"
 _VOLUME = "/data"
 _LEASH = "/run/ors-leash"
-_SMALL = 32 << 20
+_HOLDER_BYTES = 32 << 20
+"""Memory of the container that only holds a volume."""
 _HOLDER_PIDS = 16
 _COPIER_RIGHTS = ("DAC_OVERRIDE", "FOWNER")
 
@@ -109,8 +110,8 @@ def holder(setting: ContainerSetting) -> Config:
     config = _config(setting, [volume, _bind(setting.folder / "leash", _LEASH)])
     config |= {"Entrypoint": ["/bin/sh", "-c"], "Cmd": [_HOLD], "WorkingDir": "/"}
     config["HostConfig"] |= {
-        "Memory": _SMALL,
-        "MemorySwap": _SMALL,
+        "Memory": _HOLDER_BYTES,
+        "MemorySwap": _HOLDER_BYTES,
         "PidsLimit": _HOLDER_PIDS,
         "AutoRemove": True,
     }

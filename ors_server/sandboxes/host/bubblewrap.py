@@ -77,7 +77,7 @@ class BubblewrapBackend(HostedBackend):
     def describe(self) -> IsolationReport:
         has = self.state.hierarchies.has
         cgroup = f"cgroup v{self.state.hierarchies.version}"
-        held = {
+        mechanisms = {
             IsolatedResource.FILES: "mount namespace",
             IsolatedResource.SESSIONS: "mount namespace" + (", own uid" if self.state.uids else ""),
             IsolatedResource.PROCESSES: "pid namespace",
@@ -87,18 +87,18 @@ class BubblewrapBackend(HostedBackend):
         }
         gaps: list[str] = []
         if has("memory"):
-            held[IsolatedResource.MEMORY] = cgroup
+            mechanisms[IsolatedResource.MEMORY] = cgroup
         else:
             gaps.append("Memory is limited per process, not per session.")
         if has("cpu"):
-            held[IsolatedResource.CPU] = cgroup
+            mechanisms[IsolatedResource.CPU] = cgroup
         else:
             gaps.append("Processor time is not limited.")
         if not self.state.uids:
             gaps.append("Sessions share the server's uid, and together its quota of inotify instances.")
         gaps.append("The kernel is shared: a hole in it is a way out.")
         return IsolationReport(
-            self.name, Strength.NAMESPACES, MappingProxyType(held), tuple(gaps), loopback=True
+            self.name, Strength.NAMESPACES, MappingProxyType(mechanisms), tuple(gaps), loopback=True
         )
 
 

@@ -79,7 +79,7 @@ class _FreshGate:
 
 
 async def _read_report(reports: int) -> bytes:
-    """Read all of bubblewrap's report: it is written in pieces, and bubblewrap dies of one that no one reads.
+    """Read all of bubblewrap's report: it is written in pieces, and bubblewrap dies of an unread piece.
 
     It is empty, or has no end, if bubblewrap ended early.
     """
@@ -151,7 +151,7 @@ class BubblewrapCell(Cell):
                     os.open(f"/proc/{first.pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
                     # Without root, the mount namespace can only be entered by way of its owning user
                     # namespace.
-                    for kind in (("mnt",) if self.owner is not None else ("user", "mnt"))
+                    for kind in (("mnt",) if self.uid is not None else ("user", "mnt"))
                 ]
                 self.attach_files(f"/proc/{first.pid}/root{self._data}")
                 if self.root is None:
@@ -291,13 +291,13 @@ class BubblewrapCell(Cell):
             return self._make_namespaces()
         ours = f"/proc/{os.getpid()}/fd"  # by a path, so that nothing inside inherits them
         enter = ["sh", "-c", limits + _ENTER, "sh", "nsenter", f"--mount={ours}/{self._namespaces[-1]}"]
-        if self.owner is None:
+        if self.uid is None:
             return [*enter, f"--user={ours}/{self._namespaces[0]}", "--preserve-credentials", "--"]
         # --setgid also drops the supplementary groups (nsenter(1)).
-        return [*enter, f"--setuid={self.owner}", f"--setgid={self.owner}", "--"]
+        return [*enter, f"--setuid={self.uid}", f"--setgid={self.uid}", "--"]
 
     def _make_namespaces(self) -> list[str]:
-        limits, owner = self.limits, self.owner
+        limits, uid = self.limits, self.uid
         options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=0700,nosuid,nodev"
         make = ["unshare", "--mount", "--propagation", "private"]
         script = ["--", "sh", "-c", _MOUNT_AND_ENTER, "sh", str(self._data)]
@@ -305,11 +305,11 @@ class BubblewrapCell(Cell):
             skeleton = str(self._state.static / root_skeleton.FOLDER)
             variables = [f"ORS_SKELETON={skeleton}", f"ORS_WORK={self.root.work_dir}"]
             script = ["--", "env", *variables, "sh", "-c", root_view.MOUNT_AND_ENTER, "sh", str(self._data)]
-        if owner is None:
+        if uid is None:
             return [*make, "--user", "--map-root-user", *script, options, ""]
-        options += f",uid={owner},gid={owner}"
-        drop = ["setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", "--"]
-        return [*make, *script, options, str(owner), *drop]
+        options += f",uid={uid},gid={uid}"
+        drop = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
+        return [*make, *script, options, str(uid), *drop]
 
     def _seal(self) -> list[str]:
         """Return the options that make `/` read-only; a whole root is what it was bound as."""

@@ -159,7 +159,7 @@ class ImageCell(BubblewrapCell):
             fcntl.flock(self._layer_locks[-1], fcntl.LOCK_SH)
         self._root_uid = self._folder.uid
         if self._root_uid is not None:
-            self.owner = self._root_uid + self._user.uid
+            self.uid = self._root_uid + self._user.uid
             self._user_namespace = make_user_namespace(self._root_uid)
             if self._user.uid:
                 self._admit_users()
@@ -224,8 +224,8 @@ class ImageCell(BubblewrapCell):
             try:
                 if stat.S_ISREG(os.fstat(hosts).st_mode) and not os.fstat(hosts).st_size:
                     os.write(hosts, _HOSTS)
-                    owner = -1 if root_uid is None else root_uid
-                    os.fchown(hosts, owner, owner)
+                    uid = -1 if root_uid is None else root_uid
+                    os.fchown(hosts, uid, uid)
             finally:
                 os.close(hosts)
 
@@ -396,10 +396,10 @@ class ImageCell(BubblewrapCell):
         root_uid = self._root_uid
         size = f"size={self.limits.disk_bytes},nr_inodes={self.limits.inodes},mode=0755"
         rows = [part for row in restored for part in (row.kind, row.path, row.lower)]
-        owner = "" if root_uid is None else str(root_uid)
+        uid_text = "" if root_uid is None else str(root_uid)
         options = ROOT_OPTIONS if root_uid is not None else USER_OPTIONS
         mounts = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", MOUNT_VIEW, "sh"]
-        mounts += [str(self._data), size, options, owner, *rows, "--"]
+        mounts += [str(self._data), size, options, uid_text, *rows, "--"]
         if root_uid is None:
             return [*self._enter(limits), *mounts]
         enter = [

@@ -55,7 +55,7 @@ class ImagePath:
     path: str
     """Relative to the root, without a link in it; a part that does not exist is as it was stated."""
     layers: Layers
-    """The folder's; empty if it is no folder."""
+    """The folder's; empty if it is not a folder."""
     links: dict[str, str]
     """The links on the way, with their targets."""
 

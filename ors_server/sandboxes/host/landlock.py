@@ -96,7 +96,7 @@ class LandlockCell(Cell):
         """Return the limits as the kernel counts them: processes by uid, including existing ones."""
         if self.enforced().pids:
             return self.limits
-        return replace(self.limits, pids=self.limits.pids + threads_of_uid(self.owner or os.getuid()))
+        return replace(self.limits, pids=self.limits.pids + threads_of_uid(self.uid or os.getuid()))
 
     @override
     def prepare(self) -> None:
@@ -123,9 +123,9 @@ class LandlockCell(Cell):
     @override
     def is_inside(self, pid: int) -> bool:
         """Return whether a process runs under the session's uid, or descends from its init."""
-        if self.owner is not None:
+        if self.uid is not None:
             try:
-                return Path(f"/proc/{pid}").stat().st_uid == self.owner
+                return Path(f"/proc/{pid}").stat().st_uid == self.uid
             except OSError:
                 return False
         if self._cgroup is not None:
@@ -137,10 +137,10 @@ class LandlockCell(Cell):
     @override
     def processes(self) -> list[int]:
         """Return the pids of the session: by uid, by cgroup, else by descent and by mark."""
-        if self.owner is not None:
+        if self.uid is not None:
             # Fresh programs have the same uid, and outlive the session's processes.
             fresh = {pid for process in self._fresh for pid in descendants(process.pid)}
-            return [pid for pid in processes_of_uids(self.owner) if pid not in fresh]
+            return [pid for pid in processes_of_uids(self.uid) if pid not in fresh]
         if self._cgroup is not None:
             return self._cgroup.processes()
         below_init = descendants(self.init) if self.init else []
@@ -152,7 +152,7 @@ class LandlockCell(Cell):
     @override
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
         orders = self._orders(argv, str(self._data))
-        orders["sees_all"] = self.owner is not None
+        orders["sees_all"] = self.uid is not None
         if orders["paths"] is not None:
             orders["paths"]["write"] = [str(self._data)]
         orders["entrances"] = self._cgroup.thawed_entrances if self._cgroup is not None else []
@@ -254,7 +254,7 @@ class LandlockCell(Cell):
         return {
             "argv": argv,
             "folder": folder,
-            "uid": self.owner,
+            "uid": self.uid,
             "sees_all": False,
             "entrances": [],
             "limits": {},
@@ -266,8 +266,8 @@ class LandlockCell(Cell):
 
     def _make_own(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
-        if self.owner is not None:
-            os.chown(folder, self.owner, self.owner)
+        if self.uid is not None:
+            os.chown(folder, self.uid, self.uid)
 
 
 class LandlockBackend(HostedBackend):
@@ -297,7 +297,10 @@ class LandlockBackend(HostedBackend):
     def describe(self) -> IsolationReport:
         has, version = self.state.hierarchies.has, launcher.abi()
         cgroup = f"cgroup v{self.state.hierarchies.version}"
-        held = {IsolatedResource.FILES: "Landlock", IsolatedResource.NETWORK: "seccomp: local sockets only"}
+        mechanisms = {
+            IsolatedResource.FILES: "Landlock",
+            IsolatedResource.NETWORK: "seccomp: local sockets only",
+        }
         gaps = [
             "The argument lists of all processes on the host can be read.",
             "Sockets with a path that others may connect to can be reached.",
@@ -306,22 +309,22 @@ class LandlockBackend(HostedBackend):
             "A server inside cannot be reached from inside over TCP.",
         ]
         if self.state.uids:
-            held[IsolatedResource.SESSIONS] = "own uid, Landlock"
-            held[IsolatedResource.PROCESSES] = "own uid"
+            mechanisms[IsolatedResource.SESSIONS] = "own uid, Landlock"
+            mechanisms[IsolatedResource.PROCESSES] = "own uid"
         else:
-            held[IsolatedResource.SESSIONS] = "Landlock"
+            mechanisms[IsolatedResource.SESSIONS] = "Landlock"
             gaps.append("Processes share the server's uid: its priority can be lowered, its quotas used up.")
             gaps.append("Modes, owners and times of the server's own files can be changed, contents cannot.")
             if version >= 6:  # noqa: PLR2004 # the Landlock ABI that scopes signals
-                held[IsolatedResource.PROCESSES] = "Landlock scopes"
-        held |= {
+                mechanisms[IsolatedResource.PROCESSES] = "Landlock scopes"
+        mechanisms |= {
             resource: cgroup
             for resource in (IsolatedResource.MEMORY, IsolatedResource.CPU, IsolatedResource.PIDS)
             if has(resource)
         }
-        if IsolatedResource.PIDS not in held:
+        if IsolatedResource.PIDS not in mechanisms:
             if self.state.uids:
-                held[IsolatedResource.PIDS] = "process limit of the uid"
+                mechanisms[IsolatedResource.PIDS] = "process limit of the uid"
             else:
                 gaps.append("The number of processes is limited together with the server's own.")
         gaps += [
@@ -330,7 +333,7 @@ class LandlockBackend(HostedBackend):
             if not has(name)
         ]
         strength = Strength.OWN_UID if self.state.uids else Strength.PARTIAL
-        return IsolationReport(self.name, strength, MappingProxyType(held), tuple(gaps))
+        return IsolationReport(self.name, strength, MappingProxyType(mechanisms), tuple(gaps))
 
 
 def rules(

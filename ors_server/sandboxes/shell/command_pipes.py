@@ -22,7 +22,7 @@ class PipeReader:
     edge-triggered, because a pipe without writers reports its end until the next writer opens it.
     """
 
-    def __init__(self, poller: Poller, path: str, capture: OutputCapture, owner: int | None) -> None:
+    def __init__(self, poller: Poller, path: str, capture: OutputCapture, uid: int | None) -> None:
         self._poller = poller
         self._path = path
         self._has_name = True
@@ -36,8 +36,8 @@ class PipeReader:
         # Opened before any writer exists: a non-blocking open for reading does not wait (fifo(7)), and the
         # shell's open for writing finds a reader.
         os.mkfifo(path, 0o600)
-        if owner is not None:
-            os.chown(path, owner, owner)
+        if uid is not None:
+            os.chown(path, uid, uid)
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         poller.watch(self._descriptor, self._on_ready, edge_triggered=True)
 
@@ -132,12 +132,12 @@ class CommandStreams:
     stderr: PipeReader
 
     @classmethod
-    def make(cls, poller: Poller, folder: str, number: int, owner: int | None) -> "CommandStreams":
-        """Create both pipes; `owner` is the uid that may write, None for the server's own."""
+    def make(cls, poller: Poller, folder: str, number: int, uid: int | None) -> "CommandStreams":
+        """Create both pipes; `uid` is that of the user who may write, None for the server's own."""
         nothing = OutputCapture(0, 0)
-        stdout = PipeReader(poller, f"{folder}o{number}", nothing, owner)
+        stdout = PipeReader(poller, f"{folder}o{number}", nothing, uid)
         try:
-            return cls(number, stdout, PipeReader(poller, f"{folder}e{number}", nothing, owner))
+            return cls(number, stdout, PipeReader(poller, f"{folder}e{number}", nothing, uid))
         except BaseException:
             stdout.close()
             raise

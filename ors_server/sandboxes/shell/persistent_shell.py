@@ -326,7 +326,7 @@ class Shell:
         # Pipes are reused when no process holds them, which saves creating two files for every command.
         streams, self._free = self._free, None
         if streams is None:
-            streams = CommandStreams.make(self._poller, self._pipes, self._sequence, self._cell.owner)
+            streams = CommandStreams.make(self._poller, self._pipes, self._sequence, self._cell.uid)
         streams.begin(self._limits, self._on_data)
         self._streams = streams
         self._terminal.type(typed_line(self._cell.layout, self._sequence, streams.number))

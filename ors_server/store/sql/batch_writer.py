@@ -205,7 +205,7 @@ class BatchWriter:
                 state.key = key
                 state.moves = max(state.moves, 0 if move is None else move + 1)
                 state.incidents = max(state.incidents, 0 if incident is None else incident + 1)
-                state.found = state.counted = number or 0
+                state.last_found = state.last_counted = number or 0
                 state.is_closed = closed_at is not None
 
     def _run(self, connection: Connection, rows: _Rows, now: int) -> None:
@@ -213,7 +213,7 @@ class BatchWriter:
         calls: Counter[tuple[int, str]] = Counter()
         for state, number in rows.unconfirmed.items():
             calls.subtract(calls_from(connection, placeholder, state.key, number))
-            state.counted = min(state.counted, number - 1)
+            state.last_counted = min(state.last_counted, number - 1)
             execute(
                 connection,
                 f"DELETE FROM steps WHERE episode = {placeholder} AND number >= {placeholder}",  # noqa: S608  (placeholders)
@@ -256,10 +256,10 @@ class BatchWriter:
     def _count_calls(self, connection: Connection, rows: _Rows, calls: Counter[tuple[int, str]]) -> None:
         """Add the steps that are new to the calls of their minutes; `calls` has those that were deleted."""
         for (key, number), row in rows.steps.items():
-            if number > rows.states[key].counted:
+            if number > rows.states[key].last_counted:
                 calls[row[_STARTED_AT] // MINUTE, row[_STATUS]] += 1
         for key, number in rows.steps:
-            rows.states[key].counted = max(rows.states[key].counted, number)
+            rows.states[key].last_counted = max(rows.states[key].last_counted, number)
         minutes = sorted({minute for minute, _ in calls})
         counts = [
             (

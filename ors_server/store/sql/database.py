@@ -20,7 +20,7 @@ class WriteFailure(Enum):
     RETRY = auto()
     """Try again: a lock, a lost connection."""
     REPORT = auto()
-    """Give the callers an error: someone has to act, such as when the disk is full."""
+    """Give the callers an error: the operator has to act, as when the disk is full."""
     SPLIT = auto()
     """Write one by one: one write of the batch is invalid, and must not fail the others."""
 

@@ -239,13 +239,13 @@ def count_by_minute(connection: Connection, first: int) -> list[CallsOfMinute]:
 def wrong_minutes(connection: Connection) -> list[str]:
     """Return every minute that counts fewer calls of a kind than are on record, in words.
 
-    More are no fault: calls of pruned episodes count, too.
+    More are not a fault: calls of pruned episodes count, too.
     """
     newest = connection.execute(select(func.max(call_minutes.c.minute))).scalar()
     first = 0 if newest is None else newest - KEPT_MINUTES
     kept = {minute.start: minute for minute in count_by_minute(connection, first)}
     begun = (steps.c.started_at // MINUTE).label("minute")
-    counted = connection.execute(
+    rows = connection.execute(
         select(
             begun,
             func.count(),
@@ -259,7 +259,7 @@ def wrong_minutes(connection: Connection) -> list[str]:
         .order_by(begun)
     )
     complaints: list[str] = []
-    for minute, *counts in counted:
+    for minute, *counts in rows:
         start = from_microseconds(minute * MINUTE)
         stated = kept.get(start, CallsOfMinute(start, 0, 0, 0))
         kinds = (("", stated.calls), ("refused ", stated.refused), ("failed ", stated.failed))
@@ -276,17 +276,17 @@ def wrong_totals(connection: Connection) -> list[str]:
     """Return every kept total that differs from the closed episodes, in words."""
     kept = {_kind_of(group): group for group in as_groups(connection.execute(select(totals)))}
     query = group_figures(standings.c.closed_at.is_not(None))
-    counted = {_kind_of(group): group for group in as_groups(connection.execute(query))}
+    sums = {_kind_of(group): group for group in as_groups(connection.execute(query))}
     complaints: list[str] = []
-    for kind in sorted({*kept, *counted}):
+    for kind in sorted({*kept, *sums}):
         words = ", ".join(f"{name} {text!r}" for name, text in zip(GROUP_COLUMNS, kind, strict=True) if text)
-        if kind not in kept or kind not in counted:
+        if kind not in kept or kind not in sums:
             state = "missing" if kind not in kept else "kept, and no closed episode is of this kind"
             complaints.append(f"the totals of {words} are {state}")
             continue
         for name in COLUMNS[len(GROUP_COLUMNS) :]:
-            stated, sum_ = getattr(kept[kind], name), getattr(counted[kind], name)
-            scale = max(1.0, abs(counted[kind].return_squares))
+            stated, sum_ = getattr(kept[kind], name), getattr(sums[kind], name)
+            scale = max(1.0, abs(sums[kind].return_squares))
             is_same = stated == sum_
             if isinstance(stated, float) and not is_same:  # sums of another order differ by rounding
                 is_same = isclose(stated, sum_, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE * scale)

@@ -27,9 +27,9 @@ class WriteState:
     """Number of transitions so far."""
     incidents: int = 0
     """Number of incidents so far."""
-    found: int = 0
+    last_found: int = 0
     """Number of the last step in the database when the row was looked up."""
-    counted: int = 0
+    last_counted: int = 0
     """Number of the last step that is counted among the calls of its minute."""
     is_closed: bool = False
     """Whether the record was closed when the row was looked up."""
@@ -116,7 +116,7 @@ class PendingIncident(PendingWrite):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class PendingNote(PendingWrite):
-    """Somebody wrote a note about the episode."""
+    """A reader wrote a note about the episode."""
 
     note: EpisodeNote
 

@@ -153,7 +153,7 @@ totals = Table(
     Column("last_at", BigInteger, nullable=False),
 )
 """Sums over the closed episodes that agree in the key (`aggregates.EpisodeGroup`). The open ones are few, and
-are summed up when somebody asks.
+are summed up when a reader asks.
 """
 
 call_minutes = Table(

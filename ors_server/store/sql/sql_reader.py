@@ -601,7 +601,7 @@ class SqlReader:
         keys = [row.key for row in rows]
         prompt_rows = {row.episode: row for row in _of_episodes(connection, prompts, keys)}
         texts = self._texts(connection, [row.blobs for row in prompt_rows.values()])
-        moved = _parts(connection, moves, TRANSITION, keys) if with_moves else {}
+        transitions = _parts(connection, moves, TRANSITION, keys) if with_moves else {}
         happened = _parts(connection, incidents, INCIDENT, keys) if with_moves else {}
         found: list[EpisodeRecord] = []
         for row in rows:
@@ -616,7 +616,7 @@ class SqlReader:
                     ORIGIN.read(row.origin),
                     summary_of(row.summary, row),
                     blocks,
-                    tuple(moved.get(row.key, ())),
+                    tuple(transitions.get(row.key, ())),
                     is_closed=row.closed_at is not None,
                     incidents=tuple(happened.get(row.key, ())),
                 )

@@ -134,7 +134,7 @@ class SqlStore(SqlReader):
             if known is None:
                 self._states.pop(state.episode_id, None)
             raise
-        state.steps = max(state.steps, state.found)
+        state.steps = max(state.steps, state.last_found)
 
     async def append(self, episode_id: str, step: Step, summary: EpisodeSummary) -> None:
         """See `EpisodeStore.append`.

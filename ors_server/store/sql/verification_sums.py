@@ -49,11 +49,11 @@ class StepSums:
         self._pays_at_end = origin.policy.get("emit") == "final"
         self._last: Step | None = None
         self._scale = 0.0
-        self._held: float | None = None
+        self._withheld: float | None = None
         self.steps = 0
         self.total = 0.0
         self._discounted = 0.0
-        self._given = 0.0
+        self._tool_rewards = 0.0
         self._penalties: dict[str, float] = {}
         self._last_reward: float | None = None
         self._greatest: dict[str, float | None] = dict.fromkeys(STEP_MAXIMA)
@@ -70,8 +70,9 @@ class StepSums:
         if self.is_finished:
             yield f"{where} follows one that ended the episode"
         withheld = step.components.get(WITHHELD)
-        if withheld is not None and not self._is_same(withheld, self._held or 0.0):
-            yield f"{where}: it pays {withheld!r} of earlier steps, which had withheld {self._held or 0.0!r}"
+        if withheld is not None and not self._is_same(withheld, self._withheld or 0.0):
+            expected = self._withheld or 0.0
+            yield f"{where}: it pays {withheld!r} of earlier steps, which had withheld {expected!r}"
         self._count(step)
         yield from (f"{where}: {complaint}" for complaint in _contradictions(step))
         yield from (f"{where}: {complaint}" for complaint in self._check_time(step))
@@ -88,9 +89,9 @@ class StepSums:
             stated = summary.episode_return
             yield f"the summary's return is {stated!r}, the steps' rewards add up to {self.total!r}"
         sums: dict[str, float | None] = {
-            "reward_sum": self._given,
+            "reward_sum": self._tool_rewards,
             "penalty_sum": sum(self._penalties.values(), 0.0),
-            "withheld": self._held or 0.0,
+            "withheld": self._withheld or 0.0,
             "last_reward": self._last_reward,
             **self._greatest,
         }
@@ -99,13 +100,13 @@ class StepSums:
             yield f"the policy's discount is {discount!r}, expected a number in (0, 1]"
         else:
             sums["discounted_return"] = self._discounted
-        for name, counted in (*sums.items(), *self._counts.items()):
+        for name, computed in (*sums.items(), *self._counts.items()):
             claimed = getattr(summary, name)
-            if not self._agrees(claimed, counted):
+            if not self._agrees(claimed, computed):
                 words = (
                     f"number of {FIGURES[name].words} steps" if name in STEP_COUNTS else FIGURES[name].words
                 )
-                yield f"the summary's {words} is {claimed!r}, computed from the steps it is {counted!r}"
+                yield f"the summary's {words} is {claimed!r}, computed from the steps it is {computed!r}"
         if not self._are_same(summary.penalties, self._penalties):
             named = dict(summary.penalties)
             yield f"the summary's penalties are {named!r}, the steps add up to {self._penalties!r}"
@@ -119,15 +120,15 @@ class StepSums:
         self.total += paid
         if self._discount is not None:
             self._discounted += self._discount ** (max(step.number, 1) - 1) * paid
-        self._given += step.components.get("tool", 0.0)
+        self._tool_rewards += step.components.get("tool", 0.0)
         for name, amount in step.components.items():
             if name not in {"tool", WITHHELD}:
                 self._penalties[name] = self._penalties.get(name, 0.0) + amount
         earned = step.earned
         if self._pays_at_end:
-            self._held = earned if self._held is None else self._held + (earned or 0.0)
+            self._withheld = earned if self._withheld is None else self._withheld + (earned or 0.0)
             if step.reward is not None:
-                self._held = None
+                self._withheld = None
         if step.reward is not None:
             self._last_reward = step.reward
         for name, number_of in STEP_MAXIMA.items():
@@ -147,14 +148,16 @@ class StepSums:
 
     def _check_stated(self, step: Step, stated: Mapping[str, Any]) -> Iterator[str]:
         """Compare the figures that the step's answer contained with the sums."""
-        counted = {
+        sums_by_name = {
             "step": float(step.number),
             "return": self.total,
-            "withheld": self._held or 0.0,
+            "withheld": self._withheld or 0.0,
             "penalty_sum": sum(self._penalties.values(), 0.0),
         }
         wrong = [
-            name for name, sum_ in counted.items() if name in stated and not self._agrees(stated[name], sum_)
+            name
+            for name, computed in sums_by_name.items()
+            if name in stated and not self._agrees(stated[name], computed)
         ]
         maps = {"penalties": self._penalties, "components": step.components}
         wrong += [

@@ -13,7 +13,7 @@ from ors_server_tasks.math_word_problems.calculator.value import SIGNIFICANT_BIT
 
 Numbers: TypeAlias = Sequence[Fraction]
 
-_MANY = 500
+_MAX_ANY_ARGUMENTS = 500
 """More arguments than an expression of the longest length can have."""
 
 
@@ -37,11 +37,11 @@ def apply(name: str, arguments: Sequence[Value], position: int) -> Value:
     """
     function = FUNCTIONS.get(name)
     if function is None:
-        message = f"there is no function {name!r}; there are {', '.join(FUNCTIONS)}"
+        message = f"unknown function {name!r}; expected one of {', '.join(FUNCTIONS)}"
         raise CalculatorError(message, position)
     if len(arguments) > function.max_arguments:
         message = (
-            f"{name} takes {function.takes}, not {len(arguments)}; "
+            f"{name} takes {function.takes}, got {len(arguments)}; "
             "a comma separates arguments, so write 1234 for 1,234"
         )
         raise CalculatorError(message, position)
@@ -89,16 +89,16 @@ def _least_common_multiple(numbers: Numbers, position: int) -> Value:
 FUNCTIONS = {
     "sqrt": Function(_square_root),
     "abs": Function(lambda numbers, _: Value(abs(numbers[0]))),
-    "min": Function(lambda numbers, _: Value(min(numbers)), "any number of arguments", _MANY),
-    "max": Function(lambda numbers, _: Value(max(numbers)), "any number of arguments", _MANY),
+    "min": Function(lambda numbers, _: Value(min(numbers)), "any number of arguments", _MAX_ANY_ARGUMENTS),
+    "max": Function(lambda numbers, _: Value(max(numbers)), "any number of arguments", _MAX_ANY_ARGUMENTS),
     "round": Function(_rounded, "1 or 2 arguments", 2),
     "floor": Function(lambda numbers, _: Value(Fraction(floor(numbers[0])))),
     "ceil": Function(lambda numbers, _: Value(Fraction(ceil(numbers[0])))),
     "gcd": Function(
         lambda numbers, position: Value(Fraction(gcd(*_whole(numbers, position)))),
         "any number of arguments",
-        _MANY,
+        _MAX_ANY_ARGUMENTS,
     ),
-    "lcm": Function(_least_common_multiple, "any number of arguments", _MANY),
+    "lcm": Function(_least_common_multiple, "any number of arguments", _MAX_ANY_ARGUMENTS),
 }
 """Functions by name, in the order in which a message lists them."""

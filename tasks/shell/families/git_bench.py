@@ -15,7 +15,7 @@ Files = dict[str, bytes]
 
 FOLDER = "repo"
 MAIN = "refs/heads/main"
-ALONE = "Leave no other files in repo than those that belong there."
+NO_OTHER_FILES = "Leave no other files in repo than those that belong there."
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Bench:
         hidden = {path: File(content) for path, content in repository.files(staged).items()}
         hidden |= {f"{FOLDER}/.git/{path}": File(content) for path, content in before.raw.items()}
         return Exercise(
-            f"The folder repo is a git repository. {ask} {ALONE}",
+            f"The folder repo is a git repository. {ask} {NO_OTHER_FILES}",
             {**_placed(before.files), **self.beside},
             {**_placed(required.files), **self.beside, **self.written},
             f"cd {FOLDER}; {gold}",

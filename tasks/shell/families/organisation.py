@@ -174,13 +174,13 @@ def flatten(draw: Draw, choices: Choices) -> Exercise:
             f"{word}\n{paragraph(draw, 2)}"
         )
     before["tree/readme.txt"] = text_file(paragraph(draw, 3))
-    moved: Tree = {
+    flat_files: Tree = {
         "flat/" + path.removeprefix("tree/").replace("/", sign): node
         for path, node in before.items()
         if only == 0 or path.endswith(".txt")
     }
     gone = [path for path in before if only == 0 or path.endswith(".txt")] if keeps == 1 else []
-    after = changed(before, moved, tuple(gone))
+    after = changed(before, flat_files, tuple(gone))
     which = ("every file", "every file whose name ends in .txt")[only]
     verb = ("Copy", "Move")[keeps]
     ask = (

@@ -182,7 +182,7 @@ def test_check_does_not_fail_for_what_only_should_hold(run):
 def test_check_knows_its_ids(run):
     ran = run("check", "math_word_problems", "--only", "tool-names", "--only", "sparkle")
     assert ran.status == 2
-    assert ran.err == "ors-server: there is no check with the id sparkle\n"
+    assert ran.err == "ors-server: unknown check sparkle; without --only, check lists the ids\n"
 
 
 def test_check_wants_a_url_for_mcp(run):

@@ -135,7 +135,10 @@ def test_a_run_that_is_resumed_is_recorded_where_it_began(evaluated, run, tmp_pa
     assert evaluated(*words).status == 0
     elsewhere = run("eval", "--resume", str(tmp_path / "run"), "--store", "other.db")
     assert elsewhere.status == 2
-    assert f"the run's episodes are in {tmp_path / 'record.db'}, not in other.db" in elsewhere.err
+    assert (
+        f"expected --store {tmp_path / 'record.db'}, which has the run's episodes, got other.db"
+        in elsewhere.err
+    )
     assert run("eval", "--resume", str(tmp_path / "run")).status == 0
     listed = run("episodes", "list", "--store", "record.db", "--json").out.splitlines()
     assert len(listed) == 4

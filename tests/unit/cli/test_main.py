@@ -182,7 +182,7 @@ def test_a_command_line_that_makes_no_sense_has_status_2_and_one_line(run, words
 def test_an_unknown_environment_has_status_2_and_one_line(run, command):
     ran = run(command, "no_such_environment")
     assert ran.status == 2
-    assert re.fullmatch(r"ors-server: there is no environment 'no_such_environment': expected .*\n", ran.err)
+    assert re.fullmatch(r"ors-server: unknown environment 'no_such_environment': expected .*\n", ran.err)
 
 
 def test_debug_shows_the_traceback_wherever_it_stands(run):
@@ -190,7 +190,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(run):
         ran = run(*words)
         assert ran.status == 2
         assert "Traceback (most recent call last)" in ran.err
-        assert ran.err.splitlines()[-1].startswith("ors-server: there is no environment 'nope'")
+        assert ran.err.splitlines()[-1].startswith("ors-server: unknown environment 'nope'")
 
 
 class Port(BaseModel):

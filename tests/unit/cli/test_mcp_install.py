@@ -116,7 +116,7 @@ def test_settings_that_are_a_link_stay_one(home):
 @pytest.mark.parametrize(
     ("host", "text", "reason"),
     [
-        ("cursor", '{"mcpServers": {} // mine\n}', "is no plain JSON"),
+        ("cursor", '{"mcpServers": {} // mine\n}', "is not plain JSON"),
         ("claude", "[]", "expected an object with 'mcpServers'"),
         ("vscode", '{"servers": 3}', "expected an object with 'servers'"),
         ("codex", "a = ", "is not valid TOML"),

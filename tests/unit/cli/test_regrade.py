@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from ors_server.cli.regrade_command import MAX_REASONS, MAX_SHOWN, Correlation, RegradeSummary
+from ors_server.cli.regrade_command import MAX_REASONS, MAX_SHOWN_CHANGES, Correlation, RegradeSummary
 from ors_server.replaying.regrading import Regraded
 from ors_server.rewards.result import RewardResult, RewardStatus
 from tests.unit.cli.recording import write_record
@@ -203,9 +203,9 @@ def test_where_one_side_never_varies_there_is_no_correlation(pairs):
 
 def test_the_largest_changes_are_few_and_of_equal_ones_the_first():
     summary = RegradeSummary()
-    for number in range(3 * MAX_SHOWN):
+    for number in range(3 * MAX_SHOWN_CHANGES):
         summary.add(judged(0.0, float(number % 3), episode_id=f"{number:032d}"))
-    assert len(summary.largest) == MAX_SHOWN
+    assert len(summary.largest) == MAX_SHOWN_CHANGES
     assert {each.difference for each in summary.largest} == {2.0}
     assert int(summary.largest[0].origin.episode_id) == 2
 

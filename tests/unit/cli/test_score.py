@@ -138,7 +138,7 @@ def test_groups_of_rows_are_judged_together(run, rows):
     ("words", "complaint"),
     [
         (("rows.jsonl",), "--reward"),
-        (("rows.jsonl", "--reward", "nope"), "no reward named 'nope'"),
+        (("rows.jsonl", "--reward", "nope"), "unknown reward 'nope'"),
         (("rows.jsonl", "--reward", "mine.py:nope"), "'mine.py:nope' cannot be loaded"),
         (("rows.jsonl", "--reward", "mine.py:half", "--option", "wait=1"), "has no option wait"),
         (("rows.jsonl", "--reward", "mine.py:half", "--option", "weight=x"), "KEY=VALUE"),
@@ -281,4 +281,4 @@ def test_one_reward_is_shown_in_full(run, here):
 def test_an_unknown_reward_has_status_2_and_one_line(run):
     ran = run("rewards", "nope")
     assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith("ors-server: there is no reward named 'nope'")
+    assert ran.err.startswith("ors-server: unknown reward 'nope'")

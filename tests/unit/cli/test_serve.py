@@ -320,7 +320,7 @@ def test_stdio_refuses_an_episode_that_is_no_place(run):
     every(
         3,
         [
-            ("refenf/train/0", "unknown environment 'refenf'; served are refenv"),
+            ("refenf/train/0", "unknown environment 'refenf'; expected one of refenv"),
             ("refenv/tarin/0", "Invalid split 'tarin'; this environment has extra, test, train"),
             ("refenv/train/999", "Invalid index 999 in split 'train'"),
         ],

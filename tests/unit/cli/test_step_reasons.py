@@ -2,7 +2,7 @@
 
 import pytest
 
-from ors_server.cli.episodes_show import MOST, describe_reward, reasons_of
+from ors_server.cli.episodes_show import MAX_NAMED_CASES, describe_reward, reasons_of
 
 
 def test_a_reward_without_a_number_says_its_status_and_its_reason():
@@ -22,10 +22,12 @@ def test_failed_cases_are_named_with_their_reasons_wherever_they_stand():
 
 
 def test_many_are_cut_with_a_notice():
-    lines = list(reasons_of({"faults": [f"file {number} is missing" for number in range(MOST + 3)]}))
+    lines = list(
+        reasons_of({"faults": [f"file {number} is missing" for number in range(MAX_NAMED_CASES + 3)]})
+    )
     assert lines[0] == "fault: file 0 is missing"
     assert lines[-1] == "and 3 more; --full shows all of them"
-    assert len(lines) == MOST + 1
+    assert len(lines) == MAX_NAMED_CASES + 1
 
 
 def test_metadata_of_any_other_form_says_nothing():

@@ -42,8 +42,8 @@ MISTAKES = [
     ("new 1abc", 2, ["'1abc'", "lower-case letters"]),
     ("new taken", 1, ["taken exists already; nothing was changed"]),
     # Names and paths.
-    ("serve math", 2, ["there is no environment 'math'; did you mean 'math_word_problems'?"]),
-    ("list webshp", 2, ["there is no environment 'webshp'; did you mean 'webshop'?"]),
+    ("serve math", 2, ["unknown environment 'math'; did you mean 'math_word_problems'?"]),
+    ("list webshp", 2, ["unknown environment 'webshp'; did you mean 'webshop'?"]),
     ("serve ./nope.py", 2, ["./nope.py: there is no such file or folder"]),
     ("serve word.py", 2, ["word.py: there is no such file or folder; did you mean words.py?"]),
     ("serve absent.toml", 2, ["absent.toml: there is no such file; correct the path"]),
@@ -57,7 +57,7 @@ MISTAKES = [
     ),
     ("serve notes.txt", 2, ["notes.txt: expected a .py file", ".jsonl"]),
     ("serve gymnasium/Taxi-v9", 2, ["gymnasium/Taxi-v9", "got 'Taxi-v9'", "list --available"]),
-    ("serve gym/Taxi-v3", 2, ["there is no environment 'gym/Taxi-v3'", "gymnasium"]),
+    ("serve gym/Taxi-v3", 2, ["unknown environment 'gym/Taxi-v3'", "gymnasium"]),
     # Data files.
     ("serve nope.jsonl --prompt q", 2, ["nope.jsonl: there is no such file"]),
     ("serve train.jsonl", 2, ["--prompt question --answer answer --reward math_equal_reward"]),
@@ -70,7 +70,7 @@ MISTAKES = [
     (
         "serve train.jsonl --prompt question --answer answer --reward math_equal",
         2,
-        ["no reward named 'math_equal'", "did you mean 'math_equal_reward'?", "ors-server rewards"],
+        ["unknown reward 'math_equal'", "did you mean 'math_equal_reward'?", "ors-server rewards"],
     ),
     (("serve", "bad.jsonl", *DATA), 1, ["bad.jsonl", "line 2", "--skip-bad"]),
     # Settings, keys and ports.
@@ -87,7 +87,7 @@ MISTAKES = [
     (
         ("call", "qa", "search", '{"qury": "x"}'),
         0,
-        ["the argument 'query' is missing; search takes query", "not 'qury'"],
+        ["the argument 'query' is missing; search takes query", "got 'qury'"],
     ),
     (("call", "qa", "search", '{"query": "x"}', "--index", "999999"), 2, ["expected 0 to 599"]),
     (("call", "qa", "search", '{"query": "x"}', "--split", "tset"), 2, ["'tset'", "test"]),
@@ -111,7 +111,7 @@ MISTAKES = [
     ("export tlr", 2, ["unknown format 'tlr'", "trl"]),
     ("replay nosuch", 2, ["there is no episode store in", "--store PATH"]),
     ("score train.jsonl --reward rogue_l_reward", 2, ["'rogue_l_reward'", "did you mean 'rouge_l_reward'?"]),
-    ("score train.jsonl --reward qa_f1", 2, ["no reward named 'qa_f1'", "did you mean 'qa_f1_reward'?"]),
+    ("score train.jsonl --reward qa_f1", 2, ["unknown reward 'qa_f1'", "did you mean 'qa_f1_reward'?"]),
     (("list", "notes.txt", *DATA), 2, ["expected a data file, such as train.jsonl, got notes.txt"]),
     ("episodes show zzz", 2, ["there is no episode store in", "--store PATH"]),
     ("report nodir", 2, ["nodir"]),

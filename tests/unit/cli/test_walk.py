@@ -84,8 +84,8 @@ def test_lines_are_edited_and_the_history_outlives_the_program(terminal, tmp_pat
 def test_typing_mistakes_cost_a_person_nothing(terminal, tmp_path):
     screen = play(terminal, tmp_path)
     for line, answer in (
-        ("ad 3", "there is no tool 'ad'; did you mean 'add'? Nothing was called."),
-        ("fly", "there is no tool 'fly'; the tools are add. Nothing was called."),
+        ("ad 3", "unknown tool 'ad'; did you mean 'add'? Nothing was called."),
+        ("fly", "unknown tool 'fly'; expected one of add. Nothing was called."),
         ("add {", "the arguments are not JSON"),
         ("add [1]", "the arguments must be a JSON object, got [1]. Nothing was called."),
         ('add {"left": "x"}', "left: 'x' is not of type 'integer'. Nothing was called."),

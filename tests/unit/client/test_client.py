@@ -38,7 +38,7 @@ async def test_what_is_not_there_is_named_by_the_servers_own_errors(place):
 @pytest.mark.parametrize("question", ["tools", "splits", "num_tasks", "task", "tasks"])
 async def test_every_question_about_an_unknown_environment_is_told_from_an_unknown_session(place, question):
     arguments = {"num_tasks": ("train",), "task": ("train", 0), "tasks": ("train",)}.get(question, ())
-    with pytest.raises(errors.UnknownEnvironmentError, match="'nonesuch'; served are slope"):
+    with pytest.raises(errors.UnknownEnvironmentError, match="'nonesuch'; expected one of slope"):
         await getattr(place.client, question)(*arguments, environment="nonesuch")
 
 

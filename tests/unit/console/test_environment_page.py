@@ -36,7 +36,7 @@ async def test_tasks_are_found_by_their_words():
 
 async def test_a_search_that_looks_at_a_part_of_the_tasks_says_so_and_continues(monkeypatch):
     monkeypatch.setattr(models, "MAX_PAGE", 10)
-    monkeypatch.setattr("ors_server.console.server_pages.SEARCHED", 20)
+    monkeypatch.setattr("ors_server.console.server_pages.MAX_SEARCHED_TASKS", 20)
     async with opened(environment=LanternRiddles) as client:
         page = (await client.get(f"{PAGE}?words=lantern")).text
         assert INDEX.findall(page) == ["7"]

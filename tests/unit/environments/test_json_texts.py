@@ -117,9 +117,9 @@ def test_a_text_stays_a_text_where_one_is_allowed(name, arguments, received):
 @pytest.mark.parametrize(
     ("name", "arguments", "words"),
     [
-        ("lists", {"names": "a, b"}, "'names' should be a valid list, not \"a, b\""),
+        ("lists", {"names": "a, b"}, "'names' should be a valid list, got \"a, b\""),
         ("lists", {"names": '{"a": 1}'}, "'names' should be a valid list"),
-        ("lists", {"names": '["a", 1]'}, r"'names\.1' should be a valid string, not 1"),
+        ("lists", {"names": '["a", 1]'}, r"'names\.1' should be a valid string, got 1"),
         ("lists", {"names": "[" * 300 + "]" * 300}, "'names' should be a valid list"),
         ("lists", {"names": "[NaN]"}, "'names' should be a valid list"),
         ("lists", {"names": f"[{'1,' * 60_000}1]"}, "'names' should be a valid list"),

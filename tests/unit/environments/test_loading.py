@@ -47,7 +47,7 @@ def test_references_lead_to_classes_by_path_module_and_name(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("code", "reference", "error", "words"),
     [
-        (None, "no_such_environment", UnknownEnvironmentError, "there is no environment"),
+        (None, "no_such_environment", UnknownEnvironmentError, "unknown environment"),
         (None, "{tmp}/missing.py", UnknownEnvironmentError, "there is no such file or folder"),
         ("x = 1", "{file}", UnknownEnvironmentError, "defines no Environment class"),
         ("x = 1", "{file}:Nope", UnknownEnvironmentError, "has no class 'Nope'"),

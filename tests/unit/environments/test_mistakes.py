@@ -168,7 +168,7 @@ MISTAKES = (
     attribute("milestones of numbers", "milestones = (1,)", "milestones must be a list of Milestone"),
     attribute("visibility misspelt", 'visibility = "hiden"', "'hidden'", "'hiden'"),
     attribute("return range backwards", "return_range = (1, 0)", "return_range must be (low, high)"),
-    mistake("unknown toolset", NAME, f'{NAME}    toolsets = ["bsh"]\n', 4, "no toolset named 'bsh'", "bash"),
+    mistake("unknown toolset", NAME, f'{NAME}    toolsets = ["bsh"]\n', 4, "unknown toolset 'bsh'", "bash"),
     mistake("reward is a number", NAME, f"{NAME}    reward = 5\n", "reward"),
     mistake(
         "message with content",

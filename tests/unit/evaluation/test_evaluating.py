@@ -45,5 +45,5 @@ async def test_the_same_call_goes_on_and_another_one_is_refused(target, tmp_path
     assert await evaluate(target, guess, tmp_path, RunOptions(agent_options={"offset": 1})) == first
     with pytest.raises(RunError, match="agent options"):
         await evaluate(target, guess, tmp_path, RunOptions(agent_options={"offset": 2}))
-    with pytest.raises(RunError, match="played by"):
+    with pytest.raises(RunError, match="expected its agent"):
         await evaluate(target, "oracle", tmp_path)

@@ -207,7 +207,7 @@ async def test_time_that_the_agent_s_code_takes_is_the_agent_s(look_at):
         ({"test_x.py": ""}, ["queue.x"], [], "called like"),
         ({"test_x.py": ""}, ["ors_server"], [], "called like"),
         ({"test_x.py": "", "solution.py": ""}, ["solution"], [], "called like"),
-        ({"test_x.py": ""}, ["solution"], ["Stack"], "no class of"),
+        ({"test_x.py": ""}, ["solution"], ["Stack"], "expected a class of"),
     ],
 )
 async def test_what_is_asked_wrongly_is_the_author_s_fault(tests, modules, classes, said):

@@ -104,7 +104,7 @@ def test_same_image_is_unpacked_once_and_a_name_moves(cache, tmp_path):
     assert cache.find("app:1").names == ("app:1",)
     cache.remove("app:1")
     assert [image.image_id for image in cache.images()] == [other.image_id]
-    with pytest.raises(ImageError, match=r"no image 'app:1'.*app:latest"):
+    with pytest.raises(ImageError, match=r"unknown image 'app:1'.*app:latest"):
         cache.find("app:1")
 
 

@@ -76,7 +76,7 @@ async def test_class_and_task_name_the_image_and_the_record_says_how_it_became_a
                 (row,) = episode_rows(record, [])
                 assert row["image"] == image
             assert (await session.call("submit", answer="x")).reward == 1.0
-        for index, told in ((2, "no image 'missing:1' in"), (3, "expected the name of an image, got 7")):
+        for index, told in ((2, "unknown image 'missing:1' in"), (3, "expected the name of an image, got 7")):
             session = await client.create(split="train", index=index)
             with pytest.raises(EnvironmentFailedError, match=told):
                 await session.call("bash", command="true")

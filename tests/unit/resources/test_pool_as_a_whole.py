@@ -180,7 +180,7 @@ async def test_a_backend_that_is_not_there_or_cannot_do_it_is_an_error(pool):
     with pytest.raises(ResourceUseError, match="unknown resource backend 'ray'; expected one of fake, local"):
         await pool.acquire(("rollout", "r"), FakeSpec(), holder=1, backend="ray")
     with pytest.raises(
-        ResourceUseError, match="starts a LocalEnvResourceSpec or a WorkerEnvResourceSpec, not a FakeSpec"
+        ResourceUseError, match="starts a LocalEnvResourceSpec or a WorkerEnvResourceSpec, got a FakeSpec"
     ):
         await pool.acquire(("rollout", "r"), FakeSpec(), holder=1)
     assert pool.monitor()["total"] == 0

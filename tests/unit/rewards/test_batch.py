@@ -306,7 +306,7 @@ def test_an_async_row_that_blocks_or_ends_its_worker_is_found_among_the_others(m
 @pytest.mark.parametrize(
     ("place", "complaint"),
     [
-        ("nope", "no reward named"),
+        ("nope", "unknown reward"),
         ("{file}:nope", "cannot be loaded"),
         ("{raising}:f", "ZeroDivisionError"),
         ("{ending}:f", "ended with exit status 4 before it could judge"),

@@ -41,9 +41,9 @@ def test_other_fields_come_by_name():
     [
         ([1.0], "1 judgements for 2 rollouts"),
         ([1.0, 0.0, 0.0], "3 judgements for 2 rollouts"),
-        (1.0, "one judgement per rollout, not a float"),
-        ("10", "one judgement per rollout, not a str"),
-        (None, "one judgement per rollout, not a NoneType"),
+        (1.0, "one judgement per rollout, got a float"),
+        ("10", "one judgement per rollout, got a str"),
+        (None, "one judgement per rollout, got a NoneType"),
     ],
 )
 def test_no_judgement_per_rollout_judges_none(said, why):

@@ -72,7 +72,7 @@ def nearly_equal(first, second, frame=""):
 def test_texts_are_nearly_equal_if_few_words_differ_whatever_all_prompts_share(
     how, frame, seed, exact, monkeypatch
 ):
-    monkeypatch.setattr("ors_server.testing.task_likeness.EXACT", exact)
+    monkeypatch.setattr("ors_server.testing.task_likeness.MAX_EXACT_TASKS", exact)
     chance = random.Random(f"{how} {seed}")  # noqa: S311  (no secret)
     make = (SAME | DIFFERENT)[how]
     for _ in range(5):
@@ -119,7 +119,7 @@ def test_texts_beyond_the_limit_are_not_kept(monkeypatch):
 
 
 def test_many_tasks_are_compared_by_a_package_that_is_named_where_it_is_missing(monkeypatch):
-    monkeypatch.setattr("ors_server.testing.task_likeness.EXACT", 0)
+    monkeypatch.setattr("ors_server.testing.task_likeness.MAX_EXACT_TASKS", 0)
     monkeypatch.setitem(sys.modules, "datasketch", None)
     with pytest.raises(InvalidRequestError, match=r"needs datasketch.*: .*pip install .*\[tasks\]"):
         nearly_equal("a b c", "a b c")

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from typing_extensions import override
 
-from ors_server.environments.declared.row_faults import MAX_SHOWN, first_repeated
+from ors_server.environments.declared.row_faults import MAX_SHOWN_CHARACTERS, first_repeated
 from ors_server.environments.declared.rows.row_source import RowReader, ScannedRow
 from ors_server.installation import install_hint
 from ors_server.model.errors import EnvironmentDefinitionError
@@ -44,7 +44,8 @@ class ParquetRows(RowReader):
                 twice = first_repeated(names)
                 if twice is not None:
                     raise EnvironmentDefinitionError(
-                        f"{self.name}: expected each column once, got {twice[:MAX_SHOWN]!r} twice; rename one"
+                        f"{self.name}: expected each column once, got {twice[:MAX_SHOWN_CHARACTERS]!r} "
+                        "twice; rename one"
                     )
                 columns_read = [name for name in names if not _PANDAS_INDEX.fullmatch(name)]
                 for batch in file.iter_batches(batch_size=BATCH_ROWS):

@@ -49,11 +49,11 @@ FORMAT = "4"
 """Changes whenever the files of an index change their form."""
 MAX_REPORTS = 20
 """Wrong rows that are reported one by one."""
-ENOUGH_ALIKE = 100
+MIN_ALIKE_ROWS = 100
 """Rows from the first on after which a fault that all of them share is the declaration's."""
 ROWS_A_MESSAGE = 200_000
 """Rows after each of which the log says how far the making of an index is."""
-KEPT_DAYS = 90
+MAX_UNUSED_DAYS = 90
 """Days after its last use that an index is kept."""
 _SPAN = struct.Struct("<QQL")
 """Offset and length of a row's bytes, and their CRC-32."""
@@ -256,7 +256,7 @@ def _places(source: RowReader) -> list[str]:
 
 def _delete_unused(cache: Path) -> None:
     """Delete what was not used for long: indices of data that changed, and the parts of killed makers."""
-    oldest = SystemClock().now().timestamp() - KEPT_DAYS * 86_400
+    oldest = SystemClock().now().timestamp() - MAX_UNUSED_DAYS * 86_400
     for path in cache.iterdir():
         with suppress(OSError):  # another process may be faster
             if path.stat().st_mtime < oldest:
@@ -342,7 +342,7 @@ class _Maker:
         first = self._reports[0].fault
         # One field that no row has is a mistake in the declaration, and 20 reports of it would hide that.
         self._alike = self._alike and fault.absent and fault.field == first.field
-        if self._alike and not self._skip_bad and self._skipped >= ENOUGH_ALIKE:
+        if self._alike and not self._skip_bad and self._skipped >= MIN_ALIKE_ROWS:
             raise self._every_row()
 
     def _conclude(self) -> IndexSummary:

@@ -9,7 +9,12 @@ from typing import Any, cast
 
 from typing_extensions import override
 
-from ors_server.environments.declared.row_faults import MAX_SHOWN, RowFaultError, first_repeated, show_value
+from ors_server.environments.declared.row_faults import (
+    MAX_SHOWN_CHARACTERS,
+    RowFaultError,
+    first_repeated,
+    show_value,
+)
 from ors_server.model.errors import EnvironmentDefinitionError
 from ors_server.model.json_bounds import MAX_VALUES, NEVER_TOO_MUCH, count_values
 from ors_server.model.wire import JSONObject
@@ -114,7 +119,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     # `json` would silently keep the last of two fields with one name.
     if len(fields) != len(pairs):
         twice = first_repeated(name for name, _ in pairs) or ""
-        raise RowFaultError(twice[:MAX_SHOWN], "each field once", "the field twice")
+        raise RowFaultError(twice[:MAX_SHOWN_CHARACTERS], "each field once", "the field twice")
     return fields
 
 

@@ -10,7 +10,7 @@ from zlib import crc32
 from typing_extensions import override
 
 from ors_server.environments.declared.row_faults import (
-    MAX_SHOWN,
+    MAX_SHOWN_CHARACTERS,
     RowFaultError,
     first_repeated,
     list_names,
@@ -125,7 +125,11 @@ class SeparatedValues(RowReader):
         twice = first_repeated(filter(None, names))
         if not any(names) or twice is not None:
             actual = (
-                f"{twice[:MAX_SHOWN]!r} twice" if twice else show_value(names) if names else "an empty file"
+                f"{twice[:MAX_SHOWN_CHARACTERS]!r} twice"
+                if twice
+                else show_value(names)
+                if names
+                else "an empty file"
             )
             raise EnvironmentDefinitionError(
                 f"{self.name}, line 1: expected the names of the columns, each once, got {actual}; "

@@ -92,8 +92,7 @@ class AlgebraParser(AnswerParser):
         if name == "H" and self.peek(1)[1] == "_":
             return self._parse_harmonic()
         if name in CALLED and self.peek(step)[1] == "(":
-            # With another number of arguments it is no such function but a product, and is read again as a
-            # letter.
+            # With another number of arguments it is a product: it is read again as a letter.
             function, arity = CALLED[name]
             start = self.position
             self.take()

@@ -31,7 +31,7 @@ _PLAIN_VARIABLES: Final = frozenset("xtyzun") | {"theta"}
 _SOLVED: Final = re.compile(r"[yxuvwzrfgNPQT](?:_\w+)?|theta")
 """Names of the solved variable."""
 _MAX_CONSTANTS: Final = 4
-_TINY: Final = mpf(10) ** -18
+_RELATIVE_TOLERANCE: Final = mpf(10) ** -18
 _LEVELS: Final = mpf(10) ** -9
 # Values of up to two constants for members that are fitted; arbitrary, without symmetry.
 _TARGETS: Final = ((2.3, 1.7), (-1.4, 0.6), (0.7, -2.1))
@@ -182,7 +182,7 @@ class _Family:
                     ]
                 if any(
                     # Written so that NaN is a difference.
-                    not abs(actual - predicted) <= _TINY * (1 + abs(actual))
+                    not abs(actual - predicted) <= _RELATIVE_TOLERANCE * (1 + abs(actual))
                     for actual, predicted in zip(measured, guess, strict=True)
                 ):
                     return False
@@ -198,13 +198,13 @@ def _common_places(first: _Family, second: _Family, names: frozenset[str]) -> li
         # Shifted copies of the sample places, until there are enough for two spaces of four dimensions.
         shift = mpf(number) / 7
         for sample in places_for(names, frozenset()):
-            moved = {name: value + shift for name, value in sample.items()}
+            shifted = {name: value + shift for name, value in sample.items()}
             try:
                 for family in (first, second):
-                    family.at([moved], dict.fromkeys(family.names, mpf("1.25")))
+                    family.at([shifted], dict.fromkeys(family.names, mpf("1.25")))
             except UnsureError:
                 continue
-            shared.append(moved)
+            shared.append(shifted)
         if len(shared) > 2 * _MAX_CONSTANTS:
             break
     if not shared:
@@ -236,7 +236,7 @@ def _basis(vectors: Sequence[Vector]) -> list[Vector]:
     for vector in vectors:
         rest = _remove_components(vector, basis)
         size = _norm(rest)
-        if size > mpf(10) ** -12 * (_norm(vector) + _TINY):
+        if size > mpf(10) ** -12 * (_norm(vector) + _RELATIVE_TOLERANCE):
             basis.append([value / size for value in rest])
     return basis
 
@@ -333,8 +333,8 @@ def _descend(curve: Curve, goal: Vector, names: Sequence[str], start: Sequence[f
 def _slope(
     curve: Curve, names: Sequence[str], values: list[float], index: int, gap: Vector, goal: Vector
 ) -> Vector:
-    moved = [value + 1e-7 * (position == index) for position, value in enumerate(values)]
-    other = _subtract(curve(dict(zip(names, moved, strict=True))), goal)
+    shifted = [value + 1e-7 * (position == index) for position, value in enumerate(values)]
+    other = _subtract(curve(dict(zip(names, shifted, strict=True))), goal)
     return [(changed - start) / 1e-7 for changed, start in zip(other, gap, strict=True)]
 
 
@@ -403,7 +403,10 @@ def _level_slope(tree: Node, constant: str, names: Sequence[str], sample: Mappin
         here = {names[0]: first, names[1]: second}
         # The constant must enter linearly, or its level is not a function of the variables.
         at_zero, at_one, at_two = (value_of(reader, {**here, constant: mpf(value)}) for value in (1, 2, 3))
-        if not abs(at_two - 2 * at_one + at_zero) <= _TINY * (abs(at_one) + 1) or at_one == at_zero:
+        if (
+            not abs(at_two - 2 * at_one + at_zero) <= _RELATIVE_TOLERANCE * (abs(at_one) + 1)
+            or at_one == at_zero
+        ):
             raise UnsureError("a constant that enters in another way")
         return 1 - at_zero / (at_one - at_zero)
 

@@ -15,7 +15,7 @@ from ors_server.rewards.math.algebra.unsure import UnsureError
 Integrand = Callable[[float], complex]
 Rule = tuple[tuple[float, float], ...]
 
-_CLOSE: Final = 1e-10
+_TOLERANCE: Final = 1e-10
 _SPLIT: Final = 0.381966011250105
 """Where an interval is cut for the second rule: a place where a pole is unlikely."""
 _RANGE: Final = 3.6
@@ -84,7 +84,7 @@ def _by_gauss(function: Integrand, low: float, high: float, count: int) -> compl
 
 def is_close(first: complex, second: complex) -> bool:
     """Return whether two values differ by at most 1e-10 of the greater one, or of one thousandth."""
-    return abs(first - second) <= _CLOSE * max(abs(first), abs(second), 1e-3)
+    return abs(first - second) <= _TOLERANCE * max(abs(first), abs(second), 1e-3)
 
 
 def integrate(function: Integrand, low: float, high: float, *, is_inner: bool = False) -> complex:
@@ -137,7 +137,7 @@ def _between(function: Integrand, low: float, high: float, *, is_inner: bool) ->
             return fine
     whole = _by_ends(function, low, high, 60)
     parts = _by_ends(function, low, cut, 45) + _by_ends(function, cut, high, 45)
-    return parts if is_close(whole, parts) else _by_pieces(function, low, high, _CLOSE)
+    return parts if is_close(whole, parts) else _by_pieces(function, low, high, _TOLERANCE)
 
 
 def _by_pieces(function: Integrand, low: float, high: float, tolerance: float) -> complex:

@@ -27,7 +27,8 @@ from ors_server.rewards.math.tree import (
 
 sympy: Any = import_module("sympy")
 Predicate = Callable[[Any], bool]
-_NEAR: Final = mpf(10) ** -9
+_ROOT_TOLERANCE: Final = mpf(10) ** -9
+"""Distance of two roots, or of a value from 0, that may come from rounding."""
 _MAX_PLACES: Final = 60
 _MAX_DEGREE: Final = 12
 _SCAN: Final = (-30.0, 30.0, 2400)
@@ -97,7 +98,7 @@ class _RealSet:
     def _values(self, items: tuple[Node, ...]) -> Predicate:
         values = [self._number(item) for item in items]
         self.places += values
-        return lambda x: any(abs(x - value) < _NEAR for value in values)
+        return lambda x: any(abs(x - value) < _ROOT_TOLERANCE for value in values)
 
     def _interval(self, node: Brackets) -> Predicate:
         start, end = map(self._number, node.items)
@@ -115,7 +116,7 @@ class _RealSet:
         if node.operators == ("∈",):
             return self._read(node.sides[1])
         if not set(node.operators) <= _SIGNS.keys():
-            raise UnsureError("a relation that is no inequality")
+            raise UnsureError("a relation that is not an inequality")
         parts = [
             self._comparison(operator, Add((left, negate(right))))
             for operator, left, right in zip(node.operators, node.sides, node.sides[1:], strict=False)
@@ -137,7 +138,7 @@ class _RealSet:
 
 
 def _sign(value: Any) -> int:
-    return 0 if abs(value) < _NEAR else 1 if value > 0 else -1
+    return 0 if abs(value) < _ROOT_TOLERANCE else 1 if value > 0 else -1
 
 
 def _changes(gap: Node, variable: str) -> Iterator[Any]:

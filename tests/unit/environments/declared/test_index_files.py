@@ -11,7 +11,7 @@ import pytest
 
 from ors_server.environments.declared.row_faults import first_repeated
 from ors_server.environments.declared.rows import row_index
-from ors_server.environments.declared.rows.row_index import KEPT_DAYS
+from ors_server.environments.declared.rows.row_index import MAX_UNUSED_DAYS
 from ors_server.environments.loading import load_environments
 from ors_server.model.clock import SystemClock
 from ors_server.model.errors import EnvironmentDefinitionError, EnvironmentFailedError
@@ -27,7 +27,7 @@ def pay(final_response, answer):
         file.write(f"{os.getpid()}\\n")
     return 1.0
 """
-LONG_AGO = SystemClock().now().timestamp() - (KEPT_DAYS + 1) * 86_400
+LONG_AGO = SystemClock().now().timestamp() - (MAX_UNUSED_DAYS + 1) * 86_400
 
 
 def load(write, tmp_path, rows):

@@ -145,7 +145,7 @@ DECLARATIONS = [
         "access to attribute '__class__' of 'str' object is unsafe",
     ),
     (TOML.replace('"question"', '"{{ question / 2 }}"'), "TypeError"),
-    (TOML + 'toolsets = ["bsh"]\n', "there is no toolset named 'bsh'"),
+    (TOML + 'toolsets = ["bsh"]\n', "unknown toolset 'bsh'"),
     (TOML + 'toolsets = ["tools.py:Tools"]\n', "tools.py, which does not exist"),
     (
         TOML + 'toolsets = ["json:JSONDecoder"]\n',

@@ -96,7 +96,7 @@ async def test_what_happened_to_a_command_is_said_and_recorded(call, scripted, t
         ({}, "expected a command, or restart=true"),
         ({"command": "a\0b"}, "NUL characters; there is one at position 1"),
         ({"command": "a\udc80b"}, "lone surrogate at position 1"),
-        ({"command": "é" * 11}, "at most 20 bytes, not 22"),
+        ({"command": "é" * 11}, "at most 20 bytes, got 22"),
         ({"command": "x", "time_limit": 0}, "above 0, got 0"),
         ({"command": "x", "time_limit": -1.0}, r"above 0, got -1\.0"),
         ({"command": "x", "time_limit": math.nan}, "above 0, got nan"),

@@ -99,7 +99,7 @@ async def _careless(evidence):
 
 @pytest.mark.parametrize(
     ("predicate", "said"),
-    [(_raise, "KeyError"), (_vague, "True or False, not a str"), (_careless, "no such file")],
+    [(_raise, "KeyError"), (_vague, "True or False, got a str"), (_careless, "no such file")],
 )
 async def test_a_predicate_that_fails_is_the_authors_error_and_pays_nothing(scripted, predicate, said):
     place = await scripted(milestones=(FIRST, Milestone("broken", 1.0, predicate)))

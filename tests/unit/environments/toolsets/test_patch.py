@@ -185,7 +185,7 @@ BODY = (
             [" def one():", "-    value = compute(3)", "+    value = 0"],
             (
                 r"hunk 1 of f \(line 3 of the patch\) does not apply: expected the line "
-                r"'    value = compute\(3\)' at line 2, not '    value = compute\(1\)'. "
+                r"'    value = compute\(3\)' at line 2, got '    value = compute\(1\)'. "
                 r"The nearest line is 2: '    value = compute\(1\)'"
             ),
         ),

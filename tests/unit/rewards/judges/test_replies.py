@@ -127,7 +127,7 @@ def test_what_is_no_score_on_the_scale_is_none(text):
 
 def test_eight_of_ten_is_a_score_on_a_scale_of_ten_only():
     assert read_score("8/10", 0, 10).score == 8
-    with pytest.raises(UnusableReplyError, match="scale ends at 10"):
+    with pytest.raises(UnusableReplyError, match="scale must end at 10"):
         read_score("8/100", 0, 10)
 
 

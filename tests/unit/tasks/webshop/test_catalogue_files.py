@@ -30,14 +30,14 @@ def test_a_folder_that_is_not_there_or_lacks_a_file_is_named(tmp_path, write_cat
 
 
 BROKEN = {
-    "no object": ([7], "items_shuffle.json, line 2: expected a product as a JSON object, not 7"),
-    "no text": ({"full_description": None}, "line 2: expected 'full_description' as a text, not None"),
-    "wrong name": ({"name": 3}, "expected 'name' as a text, not 3"),
-    "price": ({"pricing": "12.50"}, "expected 'pricing' such as '$12.99' or '$10.00 to $20.00', not '12.50'"),
+    "no object": ([7], "items_shuffle.json, line 2: expected a product as a JSON object, got 7"),
+    "no text": ({"full_description": None}, "line 2: expected 'full_description' as a text, got None"),
+    "wrong name": ({"name": 3}, "expected 'name' as a text, got 3"),
+    "price": ({"pricing": "12.50"}, "expected 'pricing' such as '$12.99' or '$10.00 to $20.00', got '12.50'"),
     "price word": ({"pricing": "$ten"}, "expected 'pricing' such as '$12.99'"),
-    "bullets": ({"small_description": [1]}, "expected 'small_description' as a list of texts, not [1]"),
+    "bullets": ({"small_description": [1]}, "expected 'small_description' as a list of texts, got [1]"),
     "options": ({"customization_options": [1]}, "expected 'customization_options' as lists of objects"),
-    "values": ({"customization_options": {"color": [{}]}}, "not [{}] in 'color'"),
+    "values": ({"customization_options": {"color": [{}]}}, "got [{}] in 'color'"),
 }
 
 
@@ -97,11 +97,11 @@ def test_entries_are_read_alike_in_pieces_of_any_size(chunk, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("items_ins_v2", '{"B000000001": [1]}', "expected an object of attributes by asin, not [1]"),
+        ("items_ins_v2", '{"B000000001": [1]}', "expected an object of attributes by asin, got [1]"),
         ("items_ins_v2", '{"B000000001": {"attributes": "x"}}', "expected 'attributes' as a list of texts"),
-        ("items_ins_v2", '{"B000000001": {"instruction": 1}}', "expected 'instruction' as a text, not 1"),
-        ("items_human_ins", '{"B000000001": {}}', "expected a list of instructions, not {}"),
-        ("items_human_ins", '{"B000000001": [1]}', "expected an instruction as a JSON object, not 1"),
+        ("items_ins_v2", '{"B000000001": {"instruction": 1}}', "expected 'instruction' as a text, got 1"),
+        ("items_human_ins", '{"B000000001": {}}', "expected a list of instructions, got {}"),
+        ("items_human_ins", '{"B000000001": [1]}', "expected an instruction as a JSON object, got 1"),
         ("items_human_ins", '{"B000000001": [{}]}', "expected 'instruction' as a text, and it is missing"),
     ],
 )
@@ -139,7 +139,7 @@ def test_products_are_read_as_webshop_reads_them(write_catalogue, make_product):
     assert 1000.0 <= shop.price(1) <= 2000.5
     assert (third.price_tag, third.bullets) == ("$100.0", ("one text",))
     assert shop.goal(0).attributes == ("bright",)
-    with pytest.raises(IndexError, match="task_id is from 0 to 0, not 1"):
+    with pytest.raises(IndexError, match="task_id must be from 0 to 0, got 1"):
         shop.goal(1)
 
 
@@ -177,13 +177,13 @@ def test_the_command_builds_an_index_and_says_where(write_catalogue, make_produc
 def test_a_large_catalogue_is_built_by_a_process_of_its_own(
     write_catalogue, make_product, monkeypatch, capsys
 ):
-    monkeypatch.setattr(catalogue_module, "SMALL", 0)
+    monkeypatch.setattr(catalogue_module, "MAX_INLINE_BYTES", 0)
     nowhere_else = write_catalogue(make_product(name="A lamp that no other test has built an index of"))
     assert len(open_catalogue(str(nowhere_else), "human")) == 1
     assert "items_shuffle.json (0 MiB), once; this takes minutes" in capsys.readouterr().err
     folder = write_catalogue(make_product(name=5))
     open_catalogue.cache_clear()
-    with pytest.raises(CatalogueError, match=r"line 2: expected 'name' as a text, not 5"):
+    with pytest.raises(CatalogueError, match=r"line 2: expected 'name' as a text, got 5"):
         open_catalogue(str(folder), "human")
 
 
