@@ -176,6 +176,8 @@ class RemoteOpenEnv(Environment):
     answer_seconds: ClassVar[float] = ANSWER_SECONDS
     tasks: ClassVar[Sequence[JSONObject]]
     """What `reset` gets, for each task."""
+    prompts_may_repeat: ClassVar[bool] = True
+    """A first observation seldom shows what the seed decides."""
 
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
         """Find the task; ValueError if it has no `reset`."""
