@@ -380,7 +380,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
 
 A new number of certain steps, or the greatest of a number that steps have, is computed in `EpisodeState`, is
 a field above, a row here and a line of `summarise`; verification, exports, episodes after a restart and the
-terminal follow from the row.
+terminal follow from the row. A number of steps is a column of the store, too. The unit is part of `words`.
 """
 
 STEP_COUNTS: Mapping[str, Callable[[Step], bool]] = MappingProxyType(

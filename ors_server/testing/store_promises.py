@@ -23,6 +23,7 @@ from ors_server.model.trajectory import (
     StepStatus,
     Transition,
     first_summary,
+    greatest_of,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.base import EpisodeStore
@@ -90,7 +91,8 @@ def after(origin: EpisodeOrigin, steps: int, **changes: Any) -> EpisodeSummary:
     summary = replace(
         first_summary(origin), phase="playing", steps=steps, episode_return=total, discounted_return=total
     )
-    summary = replace(summary, reward_sum=sum([0.3] * steps), last_reward=last, best_reward=last)
+    summary = replace(summary, reward_sum=sum([0.3] * steps), last_reward=last)
+    summary = replace(summary, **greatest_of([make_step(1)] * steps))
     summary = replace(summary, penalty_sum=charged, penalties={"slow": charged} if steps else {})
     summary = replace(summary, penalised_steps=steps)
     return replace(summary, **changes)

@@ -23,6 +23,7 @@ class Pair(SingleTask):
     policy = EpisodePolicy(invalid_call_penalty=0.25, tool_error_penalty=0.5, discount=0.9)
     gate: anyio.Event | None = None
     fails = False
+    clock: FakeClock | None = None
 
     def __init__(self, task_spec, secrets=None):
         super().__init__(task_spec, secrets)
@@ -41,7 +42,9 @@ class Pair(SingleTask):
 
     @tool
     async def add(self, amount: int = 1) -> ToolOutput:
-        """Adds."""
+        """Adds, for as many seconds if there is a clock."""
+        if type(self).clock is not None:
+            await type(self).clock.advance(amount)
         self.left += amount
         self.right += amount
         same = self.left == self.right
@@ -75,7 +78,7 @@ def store():
 
 @pytest.fixture
 async def engine(clock, store):
-    Pair.gate, Pair.fails = None, False
+    Pair.gate, Pair.fails, Pair.clock = None, False, None
     async with open_manager([define(Pair)], clock=clock, store=store) as opened:
         yield opened
 
@@ -139,8 +142,9 @@ async def check_record(store, record):
 
 @pytest.mark.parametrize("fails_at", [1, 2, 3, 4])
 async def test_a_fork_whose_copy_fails_half_way_has_the_sums_of_the_steps_that_it_has(
-    engine, store, fails_at
+    engine, store, clock, fails_at
 ):
+    Pair.clock = clock
     session = await begin(engine)
     await play_all_kinds(engine, session)
     store.fails_at = fails_at

@@ -1,13 +1,19 @@
 """`store verify` recomputes every figure of a summary: one that it leaves out fails here."""
 
+import json
+import sqlite3
 from dataclasses import fields, replace
 from datetime import timedelta
 
 import pytest
 
+from ors_server.model.recording import SUMMARY
 from ors_server.model.trajectory import FIGURES as TABLE
-from ors_server.model.trajectory import EpisodeSummary
+from ors_server.model.trajectory import STEP_MAXIMA, EpisodeSummary
+from ors_server.store.location import parse_location
 from ors_server.store.memory import MemoryStore
+from ors_server.store.open import open_store
+from ors_server.store.sql.verification import verify
 from ors_server.store.sql.verification_sums import StepSums
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.failed_judgements import WAYS
@@ -50,3 +56,21 @@ async def test_another_value_of_a_figure_is_found(name):
 
 def test_only_metrics_are_not_recomputed():
     assert {"metrics"} == NOT_SUMS
+
+
+@pytest.mark.parametrize("name", STEP_MAXIMA)
+async def test_a_greatest_figure_that_an_older_server_did_not_know_is_no_finding(name, tmp_path):
+    record, steps = await recorded()
+    path = tmp_path / "episodes.db"
+    store = await open_store(str(path))
+    await store.open(record.origin)
+    for step in steps:
+        await store.append(record.origin.episode_id, step, record.summary)
+    await store.aclose()
+    stated = json.loads(SUMMARY.write(record.summary))
+    assert stated.pop(name) is not None
+    for body, is_found in ((stated | {name: None}, True), (stated, False)):
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE standings SET body = ?", [json.dumps(body)])
+        found = [finding.text for finding in verify(parse_location(str(path))).findings]
+        assert any(f"summary's {TABLE[name].words} is None" in text for text in found) is is_found
