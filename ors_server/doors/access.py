@@ -80,9 +80,9 @@ class Caller:
     key: ApiKey | None = field(default=None, repr=False, compare=False)
     """The API key; `None` without keys, and for agent tokens."""
     is_public: bool = False
-    """Whether anybody may have this credential: a visitor of a public server, or an agent's token there. Such
-    a caller reads no metadata and no reason of a failure, even where it may see rewards: both may state the
-    answer of a task that everyone plays."""
+    """Whether any caller may have this credential: a visitor of a public server, or an agent's token there.
+    Such a caller reads no metadata and no reason of a failure, even where it may see rewards: both may state
+    the answer of a task that everyone plays."""
 
     @property
     def has_trainer_key(self) -> bool:
@@ -347,7 +347,7 @@ _KEY_FIELDS = frozenset(
 def _read_key(table: Any) -> ApiKey:
     unknown = sorted(set(table) - _KEY_FIELDS)
     if unknown:
-        raise ValueError(f"unknown name {unknown[0]!r}; a key may have {', '.join(sorted(_KEY_FIELDS))}")
+        raise ValueError(f"unknown name {unknown[0]!r}; expected one of {', '.join(sorted(_KEY_FIELDS))}")
     if "sha256" not in table:
         key = _make_key(table["id"], table["role"], table["key"])
     else:

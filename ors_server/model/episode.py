@@ -174,7 +174,7 @@ class EpisodeState(NamedTuple):
     episode_return: float = 0.0
     """Sum of the rewards of all steps, added in step order."""
     discounted_return: float = 0.0
-    held: float | None = None
+    withheld: float | None = None
     """Rewards and penalties that are not paid yet, added in step order; `None` if there are none."""
     reward_sum: float = 0.0
     """Rewards of tools, paid or held."""
@@ -315,9 +315,9 @@ def apply_outcome(
     unjudged = state.unjudged_steps + outcome.is_unjudged
     can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED and not unjudged
     if policy.emit == "dense":
-        reward, withheld = earned, state.held
+        reward, withheld = earned, state.withheld
     else:
-        withheld = earned if state.held is None else state.held + (earned or 0.0)
+        withheld = earned if state.withheld is None else state.withheld + (earned or 0.0)
         reward, withheld = (withheld, None) if can_pay else (None, withheld)
     components: dict[str, float] = {} if tool_reward is None else {TOOL_COMPONENT: tool_reward}
     penalties, metrics = state.penalties, state.metrics
@@ -332,8 +332,8 @@ def apply_outcome(
         for key, value in outcome.metrics.items():
             joined[key] = joined[key].joined(value) if key in joined else Metric.of(value)
         metrics = MappingProxyType(joined)
-    if state.held is not None and withheld is None:
-        components[WITHHELD] = state.held
+    if state.withheld is not None and withheld is None:
+        components[WITHHELD] = state.withheld
     paid = 0.0 if reward is None else reward
     best = state.best_reward
     if earned is not None and (best is None or earned > best):
@@ -344,7 +344,7 @@ def apply_outcome(
         steps=number,
         episode_return=state.episode_return + paid,
         discounted_return=state.discounted_return + policy.discount ** (number - 1) * paid,
-        held=withheld,
+        withheld=withheld,
         reward_sum=state.reward_sum + (tool_reward or 0.0),
         penalties=penalties,
         last_reward=state.last_reward if reward is None else reward,

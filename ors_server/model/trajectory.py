@@ -412,7 +412,7 @@ def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
         phase=str(state.phase),
         steps=state.steps,
         episode_return=state.episode_return,
-        withheld=state.held or 0.0,
+        withheld=state.withheld or 0.0,
         reward_sum=state.reward_sum,
         penalty_sum=state.penalty_sum if penalties else 0.0,
         penalties={cause.value: amount for cause, amount in penalties.items()} if penalties else _NONE,

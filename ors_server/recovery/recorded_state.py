@@ -98,7 +98,7 @@ def over_state(record: EpisodeRecord, steps: Sequence[Step], clock: Clock) -> Ep
         steps=summary.steps,
         episode_return=summary.episode_return,
         discounted_return=summary.discounted_return,
-        held=summary.withheld or None,
+        withheld=summary.withheld or None,
         reward_sum=summary.reward_sum,
         penalties={PenaltyCause(cause): amount for cause, amount in summary.penalties.items()},
         last_reward=summary.last_reward,

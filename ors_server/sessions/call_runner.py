@@ -78,13 +78,13 @@ from ors_server.timing.workers import LingeringThread
 log = get_logger("ors_server.session")
 
 
-OUTPUTS_KEPT = 32
+MAX_KEPT_OUTPUTS = 32
 """Latest results of a session that stay in memory with their arguments; the record has the older ones."""
 
-OUTPUT_SIZE_KEPT = 1024 * 1024
+MAX_KEPT_SIZE = 1024 * 1024
 """Bytes of results and arguments up to which a session keeps more than its latest result in memory."""
 
-FAILURES_KEPT = 1024
+MAX_KEPT_FAILURES = 1024
 """Calls that failed before they ran whose answers stay readable; older ones are forgotten."""
 
 MAX_RUNNING_SIZE = 64 * 1024 * 1024
@@ -157,7 +157,7 @@ class CallTable:
             size = arguments_size + _size_of_result(result)
         self._kept_size += size - kept.pop(call.id, 0)
         kept[call.id] = size
-        if len(kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
+        if len(kept) <= MAX_KEPT_OUTPUTS and self._kept_size <= MAX_KEPT_SIZE:
             return
         oldest = next(iter(kept))  # in a long episode, each call lets one go
         if oldest != call.id and self._let_go(oldest):
@@ -167,12 +167,12 @@ class CallTable:
     def trim(self) -> None:
         """Let the oldest results in memory go; those whose steps wait to be written stay."""
         kept = self._kept
-        if len(kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
+        if len(kept) <= MAX_KEPT_OUTPUTS and self._kept_size <= MAX_KEPT_SIZE:
             return
         for oldest in list(kept)[:-1]:
             if self._let_go(oldest):
                 self._kept_size -= kept.pop(oldest)
-            if len(kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
+            if len(kept) <= MAX_KEPT_OUTPUTS and self._kept_size <= MAX_KEPT_SIZE:
                 return
 
     def _let_go(self, call_id: str) -> bool:
@@ -199,7 +199,7 @@ class CallTable:
         elif isinstance(result, Failure) and not call.is_unwritten:
             call.forget_arguments()
             self._failed[call_id] = None
-            if len(self._failed) > FAILURES_KEPT:
+            if len(self._failed) > MAX_KEPT_FAILURES:
                 oldest = next(iter(self._failed))
                 del self._failed[oldest], self._known[oldest]
         else:  # it did not run: a repeat runs, is refused after the end, or scores the same group
@@ -403,11 +403,11 @@ class ToolRun:
 
     def _final_response(self, output: ToolOutput) -> str:
         """Return the call's `answer`, a terminal tool's message, or else the tool's text."""
-        given = self.parsed.model_dump(mode="json") if isinstance(self.parsed, BaseModel) else {}
-        name = ANSWER if ANSWER in given else self.tool.terminal_arg
-        if name not in given:
+        arguments = self.parsed.model_dump(mode="json") if isinstance(self.parsed, BaseModel) else {}
+        name = ANSWER if ANSWER in arguments else self.tool.terminal_arg
+        if name not in arguments:
             return "\n".join(block.text for block in output.blocks if isinstance(block, TextBlock))
-        value = given[name]
+        value = arguments[name]
         return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
@@ -449,7 +449,7 @@ class CallRunner:
         self._services.tasks.add(self._loop.create_task(self._run(call, perform)))
 
     def start_other(self, call: Call, perform: Callable[[], Awaitable[CallResult]]) -> None:
-        """Run something that is no step as a call, once the session is ready."""
+        """Run something that is not a step as a call, once the session is ready."""
 
         async def run_when_ready(_call: Call) -> CallResult | None:
             with _cancellable(call):
@@ -638,10 +638,10 @@ class CallRunner:
             running_call.set(run.context)  # until the task ends
             author_code.set(tool.code)
             try:
-                with (counted := counting(clock, is_armed=False)):
-                    call.scope = counted.scope
+                with (counting_scope := counting(clock, is_armed=False)):
+                    call.scope = counting_scope.scope
                     if call.is_cancelled:
-                        counted.scope.cancel()
+                        counting_scope.scope.cancel()
                     result = await call_author(
                         tool.function, parsed, run.context, thread=thread, on_loop=tool.definition.is_async
                     )

@@ -177,7 +177,7 @@ def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> di
     return {
         "step": state.steps,
         "return": state.episode_return,
-        "withheld": state.held or 0.0,
+        "withheld": state.withheld or 0.0,
         "penalty_sum": state.penalty_sum if penalties else 0.0,
         "penalties": {cause.value: amount for cause, amount in penalties.items()} if penalties else {},
         "unjudged_steps": state.unjudged_steps,
@@ -299,9 +299,9 @@ class EpisodeRecorder:
     def leave(self, call: Call) -> None:
         """Note that a call has been counted, or never will be."""
         self.playing.pop(call, None)
-        counted, self._call_counted = self._call_counted, None
-        if counted is not None:
-            counted.set()
+        call_counted, self._call_counted = self._call_counted, None
+        if call_counted is not None:
+            call_counted.set()
 
     async def open(self) -> None:
         """Write the episode's origin."""

@@ -139,7 +139,7 @@ def test_a_step_carries_over_every_field_that_it_does_not_count():
         "steps": 4,
         "episode_return": 5.0,
         "discounted_return": 6.0,
-        "held": 7.0,
+        "withheld": 7.0,
         "reward_sum": 8.0,
         "penalties": {PenaltyCause.TIMEOUT: -9.0},
         "last_reward": 10.0,
@@ -282,7 +282,7 @@ def play(policy, outcomes):
 def test_rewards_are_paid_with_their_steps_unless_the_policy_or_the_session_says_otherwise():
     assert EpisodePolicy().emit == "dense"
     state, charges = play(EpisodePolicy(), [gives(0.5), gives(0.25)])
-    assert ([charge.reward for charge in charges], state.held) == ([0.5, 0.25], None)
+    assert ([charge.reward for charge in charges], state.withheld) == ([0.5, 0.25], None)
     assert EpisodePolicy().override({"emit": "final"}).emit == "final"
     assert FINAL.override({"emit": "dense"}).emit == "dense"
     with pytest.raises(InvalidRequestError, match="emit"):
@@ -295,14 +295,14 @@ def test_the_step_that_ends_the_episode_pays_for_all():
     state, charges = play(FINAL, [gives(0.5), gives(None), gives(0.25, finished=True)])
     assert [charge.reward for charge in charges] == [None, None, 0.75]
     assert [charge.earned for charge in charges] == [0.5, None, 0.25]
-    assert (state.episode_return, state.last_reward, state.held) == (0.75, 0.75, None)
+    assert (state.episode_return, state.last_reward, state.withheld) == (0.75, 0.75, None)
     assert charges[-1].components == {"tool": 0.25, WITHHELD: 0.5}
 
 
 def test_what_is_held_is_no_part_of_the_return_yet_and_its_step_not_ungraded():
     state, _ = play(FINAL, [gives(0.5), CallOutcome(OutcomeKind.INVALID_CALL)])
     assert (state.episode_return, state.last_reward) == (0.0, None)
-    assert state.held == 0.4
+    assert state.withheld == 0.4
     assert (state.reward_sum, state.penalty_sum, state.best_reward) == (0.5, -0.1, 0.5)
     state, charges = play(FINAL, [gives(0.5), gives(None), gives(0.0)])
     assert state.ungraded_steps == 1
@@ -312,7 +312,7 @@ def test_what_is_held_is_no_part_of_the_return_yet_and_its_step_not_ungraded():
 def test_an_end_without_a_judgement_pays_what_was_held_or_nothing():
     state, charges = play(FINAL, [gives(None), gives(None, finished=True)])
     assert [charge.reward for charge in charges] == [None, None]
-    assert (state.held, state.last_reward, state.episode_return) == (None, None, 0.0)
+    assert (state.withheld, state.last_reward, state.episode_return) == (None, None, 0.0)
     state, charges = play(FINAL, [gives(0.5), gives(None, finished=True)])
     assert (charges[-1].reward, charges[-1].components) == (0.5, {WITHHELD: 0.5})
     assert (state.ungraded_steps, state.episode_return) == (1, 0.5)
@@ -323,14 +323,14 @@ def test_an_end_by_a_failure_has_no_room_for_a_number_and_pays_nothing(kind):
     policy = FINAL.model_copy(update={"step_limit": 2})
     state, charges = play(policy, [gives(0.5), CallOutcome(kind)])
     assert (charges[-1].reward, charges[-1].finished) == (None, True)
-    assert (state.episode_return, state.held, state.stop_reason) == (0.0, 0.5, StopReason.STEP_LIMIT)
+    assert (state.episode_return, state.withheld, state.stop_reason) == (0.0, 0.5, StopReason.STEP_LIMIT)
 
 
 def test_an_end_between_two_calls_leaves_what_was_held_unpaid():
     policy = FINAL.model_copy(update={"time_limit": 10.0})
     state, _ = play(policy, [gives(0.5)])
     over = lapse(state, policy, 20.0)
-    assert (over.stop_reason, over.episode_return, over.held) == (StopReason.TIME_LIMIT, 0.0, 0.5)
+    assert (over.stop_reason, over.episode_return, over.withheld) == (StopReason.TIME_LIMIT, 0.0, 0.5)
 
 
 @given(st.lists(outcomes, max_size=30), st.none() | st.floats(-MAX_REWARD, MAX_REWARD))
@@ -357,5 +357,5 @@ def test_before_the_end_everything_that_was_earned_is_held(played):
     dense, _ = play(DENSE, played)
     final, charges = play(FINAL, played)
     assert [charge.reward for charge in charges] == [None] * len(charges)
-    assert (final.held or 0.0) == dense.episode_return
+    assert (final.withheld or 0.0) == dense.episode_return
     assert final.episode_return == final.discounted_return == 0.0

@@ -10,7 +10,7 @@ import pytest
 from ors_server import ToolError, ToolOutput, tool
 from ors_server.environments.loading import define
 from ors_server.model.errors import CallIdReusedError, CapacityError, InvalidRequestError, StoreError
-from ors_server.sessions.call_runner import OUTPUT_SIZE_KEPT, OUTPUTS_KEPT
+from ors_server.sessions.call_runner import MAX_KEPT_OUTPUTS, MAX_KEPT_SIZE
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.session_services import SessionOptions
@@ -99,7 +99,7 @@ async def play(engine, session: str, call_id: str, tool_name: str = "print_page"
 
 async def test_every_call_is_answered_again_by_its_id_and_runs_once(engine):
     session = await start(engine)
-    count = OUTPUTS_KEPT * 2
+    count = MAX_KEPT_OUTPUTS * 2
     first = [await play(engine, session, f"c{n}", number=n) for n in range(count)]
     first.append(await play(engine, session, "jam", "jam"))
     again = [await play(engine, session, f"c{n}", number=n) for n in range(count)]
@@ -116,38 +116,36 @@ async def test_every_call_is_answered_again_by_its_id_and_runs_once(engine):
 
 async def test_an_old_id_with_other_arguments_is_refused(engine):
     session = await start(engine)
-    for number in range(OUTPUTS_KEPT + 5):
+    for number in range(MAX_KEPT_OUTPUTS + 5):
         await play(engine, session, f"c{number}", number=number)
     with pytest.raises(CallIdReusedError):
         await play(engine, session, "c0", number=1)
     with pytest.raises(CallIdReusedError):
         await play(engine, session, "c1", "jam")
     assert await engine.find(session).cancel("c2") is False
-    assert Printer.runs == OUTPUTS_KEPT + 5
+    assert Printer.runs == MAX_KEPT_OUTPUTS + 5
 
 
 async def test_many_who_ask_for_old_calls_at_once_run_nothing(engine):
     session = await start(engine)
-    for number in range(OUTPUTS_KEPT * 2):
-        await play(engine, session, f"c{number}", number=number, size=OUTPUT_SIZE_KEPT // 4)
+    for number in range(MAX_KEPT_OUTPUTS * 2):
+        await play(engine, session, f"c{number}", number=number, size=MAX_KEPT_SIZE // 4)
     seen: list[int] = []
 
     async def ask(number: int) -> None:
-        seen.append(
-            (await play(engine, session, f"c{number}", number=number, size=OUTPUT_SIZE_KEPT // 4)).step
-        )
+        seen.append((await play(engine, session, f"c{number}", number=number, size=MAX_KEPT_SIZE // 4)).step)
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for number in [*range(20), *range(20), *range(20)]:
                 tasks.start_soon(ask, number)
     assert sorted(seen) == sorted([*range(1, 21)] * 3)
-    assert Printer.runs == OUTPUTS_KEPT * 2
+    assert Printer.runs == MAX_KEPT_OUTPUTS * 2
 
 
 async def test_a_record_that_cannot_be_read_runs_nothing_again(engine, monkeypatch):
     session = await start(engine)
-    for number in range(OUTPUTS_KEPT + 1):
+    for number in range(MAX_KEPT_OUTPUTS + 1):
         await play(engine, session, f"c{number}", number=number)
 
     async def broken(*_: object) -> None:
@@ -158,7 +156,7 @@ async def test_a_record_that_cannot_be_read_runs_nothing_again(engine, monkeypat
         with pytest.raises(StoreError):
             await play(engine, session, "c0", number=0)
     assert (await play(engine, session, "c0", number=0)).step == 1
-    assert Printer.runs == OUTPUTS_KEPT + 1
+    assert Printer.runs == MAX_KEPT_OUTPUTS + 1
 
 
 async def test_a_hundred_long_outputs_leave_memory(engine):
@@ -227,7 +225,7 @@ async def test_arguments_of_every_kind_of_call_leave_memory(engine, tool_name, a
 async def test_a_call_that_failed_comes_back_from_the_record_with_its_own_error(engine):
     session = await start(engine)
     first = await play(engine, session, "broken", "break_down", text="x" * (2 * MEGABYTE))
-    for number in range(OUTPUTS_KEPT + 1):
+    for number in range(MAX_KEPT_OUTPUTS + 1):
         await play(engine, session, f"c{number}", number=number)
     again = await play(engine, session, "broken", "break_down", text="x" * (2 * MEGABYTE))
     assert (type(again.error), str(again.error), again.step) == (
@@ -348,7 +346,7 @@ async def test_calls_that_were_answered_at_the_end_of_their_session_are_counted_
     live = engine.find(session)
     await play(engine, session, "warm", number=0)
     Printer.gate, disk = anyio.Event(), anyio.Event()
-    append, size = engine.services.store.append, OUTPUT_SIZE_KEPT // 6
+    append, size = engine.services.store.append, MAX_KEPT_SIZE // 6
 
     async def wait_for_disk(*args: object) -> None:
         await disk.wait()
@@ -369,4 +367,4 @@ async def test_calls_that_were_answered_at_the_end_of_their_session_are_counted_
         await anyio.wait_all_tasks_blocked()
         disk.set()
     kept = [len(call.arguments.get("text", "")) for call in live._runner.calls._known.values()]
-    assert sum(kept) <= OUTPUT_SIZE_KEPT
+    assert sum(kept) <= MAX_KEPT_SIZE
