@@ -255,8 +255,8 @@ class AsyncOrsEpisode(AsyncEpisode):
         if answer is not None:
             self._final = Summary.of(answer)
 
-    async def _about(self, what: str) -> Any:
-        return await self._server.about(self.environment, what, session_id=self.session_id)
+    async def _about(self, endpoint: str) -> Any:
+        return await self._server.about(self.environment, endpoint, session_id=self.session_id)
 
 
 @asynccontextmanager

@@ -55,11 +55,11 @@ def check_call_id(call_id: object) -> str | None:
     raise InvalidRequestError(f"expected a call id that is a string and not empty, got {call_id!r}")
 
 
-def check_name(what: str, name: object) -> str:
-    """Return the name of `what`, which goes into a path."""
+def check_name(kind: str, name: object) -> str:
+    """Return the name of `kind`, which goes into a path."""
     if isinstance(name, str):
         return name
-    raise InvalidRequestError(f"expected the name of {what} as a string, got {_kind(name)}")
+    raise InvalidRequestError(f"expected the name of {kind} as a string, got {_kind(name)}")
 
 
 def _kind(value: object) -> str:

@@ -145,11 +145,11 @@ class Ledger:
             raise self._mismatch("end", "finished", summary.phase, strangers)
 
     def _mismatch(
-        self, what: str, received: object, stated: object, strangers: Sequence[str] | None
+        self, figure: str, received: object, stated: object, strangers: Sequence[str] | None
     ) -> SumMismatchError:
         hint = f"; never answered: {', '.join(self._open)}" if self._open else ""
         return SumMismatchError(
-            f"the {what} that this client received is {received!r} and the server states {stated!r}{hint}. "
+            f"the {figure} that this client received is {received!r} and the server states {stated!r}{hint}. "
             f"{_suspects(strangers)}",
             received=received,
             stated=stated,

@@ -99,13 +99,13 @@ class Server:
         return self._default
 
     async def about(
-        self, environment: str | None, what: str, body: Any = None, session_id: str | None = None
+        self, environment: str | None, endpoint: str, body: Any = None, session_id: str | None = None
     ) -> Any:
-        """Request `/{environment}/{what}` of the standard: by POST with a body, else by GET."""
+        """Request `/{environment}/{endpoint}` of the standard: by POST with a body, else by GET."""
         name = await self.name_of(environment)
         request = HttpRequest(
             "GET" if body is None else "POST",
-            f"/{quote(check_name('an environment', name), safe='')}/{what}",
+            f"/{quote(check_name('an environment', name), safe='')}/{endpoint}",
             body,
             {} if session_id is None else {"X-Session-ID": session_id},
             time_limit=LONG_ANSWER_SECONDS,

@@ -244,7 +244,7 @@ async def adds_the_tools_of_the_task(server: OrsSubject) -> None:
         )
 
 
-async def _expect_gone(server: OrsSubject, sid: str, what: str) -> None:
+async def _expect_gone(server: OrsSubject, sid: str, session_kind: str) -> None:
     name = server.environment
     for request in (
         post("/ping", X_Session_ID=sid),
@@ -252,7 +252,9 @@ async def _expect_gone(server: OrsSubject, sid: str, what: str) -> None:
         get(f"/{name}/task_tools", X_Session_ID=sid),
         post(f"/{name}/call", {"name": "x", "input": {}}, X_Session_ID=sid),
     ):
-        expect_detail(await server.wire.send(request), *GONE, request=f"{request.path} for {what} session")
+        expect_detail(
+            await server.wire.send(request), *GONE, request=f"{request.path} for {session_kind} session"
+        )
 
 
 @CHECKS.of("E36")

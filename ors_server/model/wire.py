@@ -295,13 +295,13 @@ class ToolOutput(WireModel):
         return make_of_checked(cls, values) if cls is ToolOutput and is_number and is_plain else cls(**values)
 
 
-def check_number(value: Any, what: str) -> Any:
+def check_number(value: Any, label: str) -> Any:
     """Refuse what would silently become a number, a truth value or text, by a `ValueError`."""
     if isinstance(value, bool | str | bytes) or type(value).__name__ in {"bool_", "bool"}:
         hint = "write float(...)"
         if not isinstance(value, str | bytes):
             hint += f", {float(bool(value))} here"
-        raise ValueError(f"{what} must be a number, got {value!r:.40} ({type(value).__name__}); {hint}")
+        raise ValueError(f"{label} must be a number, got {value!r:.40} ({type(value).__name__}); {hint}")
     return value
 
 

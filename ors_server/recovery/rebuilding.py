@@ -118,9 +118,9 @@ class InterruptedSession:
                 for name in sorted({*origin.packages, *definition.packages})
             },
         }
-        for what, (was, now) in pairs.items():
+        for component, (was, now) in pairs.items():
             if was != now:
-                raise CannotRebuildError(f"the version of the {what} was {was} and is {now}")
+                raise CannotRebuildError(f"the version of the {component} was {was} and is {now}")
 
     def toolset(self) -> ToolsetDefinition | None:
         """Return the toolset that the session was created with."""
@@ -224,21 +224,21 @@ class _Rebuild:
             differences = await anyio.to_thread.run_sync(compare_steps, step, replayed, normaliser)
         return self._check_differences(f"step {step.number} ({step.tool!r})", differences)
 
-    def _check_differences(self, what: str, differences: Sequence[ReplayDifference]) -> bool:
+    def _check_differences(self, place: str, differences: Sequence[ReplayDifference]) -> bool:
         """Return whether there are differences that may pass; raise for others."""
         if not differences:
             return False
         fields = ", ".join(difference.field for difference in differences)
         session_id = self.session.id
-        log.info("rebuilt_differently", session_id=session_id, place=what, fields=fields)
+        log.info("rebuilt_differently", session_id=session_id, place=place, fields=fields)
         if self.rules.is_lenient and all(difference.field in _TEXT_FIELDS for difference in differences):
             return True
-        raise CannotRebuildError(f"{what} differs from the record when it is played again: {fields}")
+        raise CannotRebuildError(f"{place} differs from the record when it is played again: {fields}")
 
 
-def _failed(what: str, error: AuthorError) -> CannotRebuildError:
-    log.info("not_rebuilt", failed=what, error=str(error))
-    return CannotRebuildError(f"{what} failed when it was repeated")
+def _failed(hook: str, error: AuthorError) -> CannotRebuildError:
+    log.info("not_rebuilt", failed=hook, error=str(error))
+    return CannotRebuildError(f"{hook} failed when it was repeated")
 
 
 def open_recorded_session(

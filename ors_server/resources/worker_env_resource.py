@@ -206,12 +206,12 @@ class WorkerEnvResource(EnvResource):
                     f"expected the request's id with a result or an error, got {body[:100]!r}"
                 )
 
-    def _new_request(self, what: str, request: dict[str, Any]) -> _Request:
+    def _new_request(self, part: str, request: dict[str, Any]) -> _Request:
         number = secrets.token_hex(8)
         try:
             body = json.dumps({"id": number, **request}, allow_nan=False).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            raise ResourceUseError(f"{what} of {self._label} must be JSON: {error}") from error
+            raise ResourceUseError(f"{part} of {self._label} must be JSON: {error}") from error
         return _Request(number, len(body).to_bytes(_HEADER, "big") + body)
 
     def _fail(self, reason: str) -> None:

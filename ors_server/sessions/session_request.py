@@ -69,9 +69,9 @@ class Quotas:
                 del self._by_credential[credential_id]
 
 
-def _check(alive: int, limit: int | None, what: str) -> None:
+def _check(alive: int, limit: int | None, place: str) -> None:
     if limit is not None and alive >= limit:
-        raise CapacityError(f"{what} is at maximum capacity ({limit} sessions); retry later")
+        raise CapacityError(f"{place} is at maximum capacity ({limit} sessions); retry later")
 
 
 class RecentIds:

@@ -562,8 +562,8 @@ class BoundedProtocol(BaseProtocol):
         super().shutdown()
 
 
-def _slow(what: str, setting: str) -> RequestTimeoutError:
-    return RequestTimeoutError(f"{what} (setting {setting}); send the whole request again without pauses")
+def _slow(problem: str, setting: str) -> RequestTimeoutError:
+    return RequestTimeoutError(f"{problem} (setting {setting}); send the whole request again without pauses")
 
 
 _OF_UPGRADES = frozenset({b"upgrade", b"http2-settings"})

@@ -228,10 +228,10 @@ class McpServer:
         session_id = self._access.find_session(context)
         return None if session_id is None else await self._sessions.obtain(session_id)
 
-    async def _require_episode(self, context: Context, what: str) -> Session:
+    async def _require_episode(self, context: Context, feature: str) -> Session:
         session = await self._find(context)
         if session is None:
-            text = f"the lobby has no {what}: request them at an episode's own endpoint"
+            text = f"the lobby has no {feature}: request them at an episode's own endpoint"
             raise MCPError(types.INVALID_PARAMS, text)
         return session
 

@@ -44,12 +44,12 @@ def refusals() -> Generator[None]:
 
 
 @contextmanager
-def too_much(what: str) -> Generator[None]:
+def too_much(path: str) -> Generator[None]:
     """Turn an exceeded limit into `ToolError`."""
     try:
         yield
     except OverLimitError as error:
-        raise ToolError(f"{show_name(what)} is too large for this tool: {error}") from error
+        raise ToolError(f"{show_name(path)} is too large for this tool: {error}") from error
 
 
 def path_key(sandbox: Sandbox, path: str) -> str:

@@ -162,12 +162,12 @@ def read_check(name: object, arguments: object) -> Check:
     return make_check(make, str(name), options, "arguments")
 
 
-def make_check(make: Callable[..., Check], name: str, options: Mapping[str, Any], what: str) -> Check:
-    """Make a check of an instruction's arguments; `what` is their name in messages."""
+def make_check(make: Callable[..., Check], name: str, options: Mapping[str, Any], noun: str) -> Check:
+    """Make a check of an instruction's arguments; `noun` is their name in messages."""
     try:
         return make(**options)
     except TypeError:
-        raise BadInstructionError(f"{name} does not take the {what} {sorted(options)!r:.200}") from None
+        raise BadInstructionError(f"{name} does not take the {noun} {sorted(options)!r:.200}") from None
     except BadInstructionError as error:
         raise BadInstructionError(f"{name}: {error}") from None
 

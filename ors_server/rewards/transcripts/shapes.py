@@ -86,20 +86,20 @@ def _system(system: object) -> Iterator[Event]:
     yield from read_role_message({"role": "system", "content": system}, "system")
 
 
-def _events(messages: object, role: str, what: str) -> Iterator[Event]:
+def _events(messages: object, role: str, entry_name: str) -> Iterator[Event]:
     if messages is None:
         return
     if isinstance(messages, str):
         yield SaidTurn(role, messages)
         return
-    for number, entry in enumerate(_entries(messages, what), 1):
-        yield from _read(as_object(entry, f"{what} {number}"), f"{what} {number}")
+    for number, entry in enumerate(_entries(messages, entry_name), 1):
+        yield from _read(as_object(entry, f"{entry_name} {number}"), f"{entry_name} {number}")
 
 
-def _entries(messages: object, what: str) -> Sequence[Any]:
+def _entries(messages: object, entry_name: str) -> Sequence[Any]:
     if isinstance(messages, Mapping):
         return (cast("Mapping[str, Any]", messages),)
-    return as_list(messages, f"{what}s", MAX_MESSAGES)
+    return as_list(messages, f"{entry_name}s", MAX_MESSAGES)
 
 
 def _read(message: Mapping[str, Any], where: str) -> Iterable[Event]:

@@ -91,7 +91,7 @@ Event: TypeAlias = SaidTurn | ToolAnswer
 class KeyTable:
     """The keys of one kind of object."""
 
-    what: str
+    kind: str
     read: frozenset[str]
     """Keys whose values are read."""
     carried: frozenset[str] = frozenset()
@@ -101,12 +101,12 @@ class KeyTable:
         """Refuse an object with a key that is in neither set, unless its value is null."""
         for key, entry in value.items():
             if key not in self.read and key not in self.carried and entry is not None:
-                raise unexpected_error(where, f"key of {self.what}", key, self.read)
+                raise unexpected_error(where, f"key of {self.kind}", key, self.read)
 
 
-def key_table(what: str, read: str, carried: str = "") -> KeyTable:
+def key_table(kind: str, read: str, carried: str = "") -> KeyTable:
     """Make a table of space-separated names."""
-    return KeyTable(what, frozenset(read.split()), frozenset(carried.split()))
+    return KeyTable(kind, frozenset(read.split()), frozenset(carried.split()))
 
 
 def show(value: object) -> str:
@@ -114,11 +114,11 @@ def show(value: object) -> str:
     return reprlib.repr(value)[:80]
 
 
-def unexpected_error(where: str, what: str, value: object, expected: Iterable[str]) -> TranscriptError:
+def unexpected_error(where: str, kind: str, value: object, expected: Iterable[str]) -> TranscriptError:
     """Make the error for a key, role or type that is not understood."""
     names = sorted(expected)
     listed = ", ".join(names[:MAX_EXPECTED]) + (", ..." if names[MAX_EXPECTED:] else "")
-    return TranscriptError(f"{where}: unknown {what} {show(value)}; expected one of: {listed}")
+    return TranscriptError(f"{where}: unknown {kind} {show(value)}; expected one of: {listed}")
 
 
 def as_object(value: object, where: str) -> Mapping[str, Any]:

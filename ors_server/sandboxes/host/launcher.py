@@ -69,10 +69,10 @@ def abi() -> int:
     return max(0, int(got))
 
 
-def _check(result: int, what: str) -> int:
+def _check(result: int, operation: str) -> int:
     if result < 0:
         code = ctypes.get_errno()
-        raise OSError(code, f"{what}: {os.strerror(code)}")
+        raise OSError(code, f"{operation}: {os.strerror(code)}")
     return result
 
 

@@ -73,12 +73,12 @@ def blob_names_in(blob_refs: str | None) -> list[str]:
 
 
 def restore_long_texts(
-    blocks: Sequence[Block], blob_refs: str | None, texts: Mapping[str, bytes], what: str
+    blocks: Sequence[Block], blob_refs: str | None, texts: Mapping[str, bytes], owner: str
 ) -> tuple[Block, ...]:
     """Put the long texts back into their blocks.
 
     Args:
-        what: Whose blocks they are, for messages.
+        owner: Whose blocks they are, for messages.
 
     Raises:
         StoreError: If a text is missing or damaged.
@@ -87,7 +87,7 @@ def restore_long_texts(
     for position, key in blob_refs_in(blob_refs):
         damage = damage_of(key, texts.get(key))
         if damage is not None:
-            raise StoreError(f"{what}: block {position + 1}: {damage}")
+            raise StoreError(f"{owner}: block {position + 1}: {damage}")
         block = restored[position]
         restored[position] = block.model_copy(update={_text_of(block)[0]: texts[key].decode()})
     return tuple(restored)

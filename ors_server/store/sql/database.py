@@ -73,15 +73,15 @@ def explain(error: BaseException) -> str:
     return " ".join(str(inner).split()) or type(inner).__name__
 
 
-def as_store_error(database: Database, error: BaseException, what: str) -> StoreError:
+def as_store_error(database: Database, error: BaseException, verb: str) -> StoreError:
     """Return an error as a `StoreError`.
 
     Args:
-        what: What failed, as a participle: "written", "read".
+        verb: The participle of what failed: "written", "read".
     """
     if isinstance(error, StoreError):
         return error
-    return StoreError(f"the episode store {database.display_name} could not be {what}: {explain(error)}")
+    return StoreError(f"the episode store {database.display_name} could not be {verb}: {explain(error)}")
 
 
 @contextmanager

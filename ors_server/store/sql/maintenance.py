@@ -136,12 +136,12 @@ def migrate_store(location: StoreLocation) -> tuple[str | None, str]:
 
 
 @contextmanager
-def _writing(components: StoreComponents, what: str) -> Generator[Connection]:
+def _writing(components: StoreComponents, verb: str) -> Generator[Connection]:
     try:
         with disposed_after(components.database.writing_engine()) as engine, engine.connect() as connection:
             yield connection
     except (SQLAlchemyError, OSError) as error:
-        raise as_store_error(components.database, error, what) from error
+        raise as_store_error(components.database, error, verb) from error
 
 
 def _count(components: StoreComponents, connection: Connection) -> StoreStats:
