@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import fields, replace
 from datetime import timedelta
 
@@ -70,7 +71,7 @@ async def test_a_greatest_figure_that_an_older_server_did_not_know_is_no_finding
     stated = json.loads(SUMMARY.write(record.summary))
     assert stated.pop(name) is not None
     for body, is_found in ((stated | {name: None}, True), (stated, False)):
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("UPDATE standings SET body = ?", [json.dumps(body)])
         found = [finding.text for finding in verify(parse_location(str(path))).findings]
         assert any(f"summary's {TABLE[name].words} is None" in text for text in found) is is_found
