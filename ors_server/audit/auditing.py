@@ -27,7 +27,7 @@ from ors_server.audit.answer_slot import leaves, with_value
 from ors_server.audit.audit_context import AuditContext, AuditPlayer, BudgetOverError, VariantResult
 from ors_server.audit.audited_server import AuditedServer, open_audited
 from ors_server.audit.hack_classes import HACK_CLASSES
-from ors_server.audit.judgement import AuditVerdict
+from ors_server.audit.judgement import TOLERANCE, AuditVerdict
 from ors_server.audit.plays import Call, CallPlan
 from ors_server.audit.policies import POLICIES
 from ors_server.audit.policy import BUDGET, AuditPolicy, NotJudgedError
@@ -510,8 +510,8 @@ async def _minimised(context: AuditContext, variant_result: VariantResult, play:
         )
         return keeps and variant_result.still_shows(shorter) and context.is_dishonest(shorter)
 
-    # A tolerance, as sums of the same rewards in another order may differ by rounding.
-    least = result.total - 1e-9
+    # Sums of the same rewards in another order may differ by rounding.
+    least = result.total - TOLERANCE
     return await minimise(context.player, play, least, still_shows_it, keeps_texts=variant_result.keeps_texts)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ors_server.audit.answer_slot import AnswerSlot, Path, leaves, value_at
 from ors_server.audit.audit_context import AuditContext, AuditedTask
-from ors_server.audit.judgement import ASSUMED_MAX_RETURN, mean
+from ors_server.audit.judgement import ASSUMED_MAX_RETURN, TOLERANCE, mean
 from ors_server.audit.plays import Call, PlayResult
 from ors_server.model.wire import ToolSpec
 from ors_server.testing.environment_subject import spread
@@ -82,7 +82,7 @@ async def infer_gold(context: AuditContext, answering: Sequence[ToolSpec]) -> An
     gained = 0.0
     for field in _fields(context, answering):
         gain = await _gain(context, field, tasks)
-        if gain > gained + 1e-9:
+        if gain > gained + TOLERANCE:
             best, gained = field, gain
         # A sure field ends the search: each field costs a dozen plays.
         if gained >= MIN_UNNAMED_GAIN:

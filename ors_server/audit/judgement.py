@@ -20,7 +20,7 @@ MIN_TASKS = 5
 """With fewer tasks, one answer may be right for all of them by accident."""
 ASSUMED_MAX_RETURN = 1.0
 """The greatest return, where neither gold actions nor the class state it, as for a foreign server."""
-_TOLERANCE = 1e-9
+TOLERANCE = 1e-9
 """Difference of two returns that may come from rounding."""
 
 
@@ -51,7 +51,7 @@ class Scale:
     @property
     def is_usable(self) -> bool:
         """Whether the gold actions earn more than the zero point."""
-        return self.full - self.zero > _TOLERANCE
+        return self.full - self.zero > TOLERANCE
 
     def share(self, earned: float) -> float:
         """Normalise a return by the gold return."""
@@ -67,9 +67,9 @@ def judge_share(share: float, chance: float = 0.0, warn_at: float = WARN_SHARE) 
     """
     # Guessing earns its share honestly: a class fails only clearly above it.
     limit = max(FAIL_SHARE, chance + CHANCE_MARGIN)
-    if share >= limit - _TOLERANCE:
+    if share >= limit - TOLERANCE:
         return AuditVerdict.FAIL
-    if share >= max(warn_at, chance + CHANCE_MARGIN / 2) - _TOLERANCE:
+    if share >= max(warn_at, chance + CHANCE_MARGIN / 2) - TOLERANCE:
         return AuditVerdict.WARN
     return AuditVerdict.PASS
 
@@ -81,7 +81,7 @@ def mean(values: Sequence[float]) -> float:
 
 def is_same(first: float, second: float) -> bool:
     """Return whether two returns are equal except for rounding."""
-    return math.isclose(first, second, rel_tol=1e-9, abs_tol=_TOLERANCE)
+    return math.isclose(first, second, rel_tol=1e-9, abs_tol=TOLERANCE)
 
 
 def chance_of(declared: float | None, choices: int, distinct: int, tasks: int) -> float:

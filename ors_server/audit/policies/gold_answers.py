@@ -7,7 +7,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from ors_server.audit.audit_context import AuditContext, AuditedTask, CallsOf, VariantResult
-from ors_server.audit.judgement import AuditVerdict, is_same, mean
+from ors_server.audit.judgement import TOLERANCE, AuditVerdict, is_same, mean
 from ors_server.audit.plays import Call, PlayResult
 from ors_server.audit.policy import AuditPolicy
 
@@ -109,7 +109,7 @@ class WrongGold(AuditPolicy):
             ]
             results = await context.player.play([plan for _, plan in plays])
             for (at, _), played in zip(plays, results, strict=True):
-                payments.append(float(played.total >= context.oracle[at].total - 1e-9))
+                payments.append(float(played.total >= context.oracle[at].total - TOLERANCE))
             if (
                 payments and 0.0 < mean(payments) < MIN_PAID_REWRITES
             ):  # a grader that refuses all of them is strict, not wrong

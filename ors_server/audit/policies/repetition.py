@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from ors_server.audit.answer_slot import AnswerSlot, leaves, with_value
 from ors_server.audit.audit_context import SCREENED_IN_SANDBOX, AuditContext, AuditedTask, VariantResult
-from ors_server.audit.judgement import AuditVerdict, Scale, judge_share, mean
+from ors_server.audit.judgement import TOLERANCE, AuditVerdict, Scale, judge_share, mean
 from ors_server.audit.plays import Call, CallPlan, PlayResult
 from ors_server.audit.policies.idle import ending_calls
 from ors_server.audit.policy import AuditPolicy
@@ -26,8 +26,6 @@ TASKS = 3
 LOOKED_TASKS = 6
 """Tasks on which the policy finds out whether a call only looks."""
 MAX_LOOKS = 6
-_TOLERANCE = 1e-9
-"""Difference of two returns that may come from rounding."""
 
 
 class RepeatsSteps(AuditPolicy):
@@ -76,7 +74,7 @@ class GoesInCircles(AuditPolicy):
             results = await context.player.play(plays)
             for play, played in zip(plays, results, strict=True):
                 pair, again = list(play.calls[:2]), played.rewards[2:]
-                if len(again) == len(pair) and sum(reward or 0.0 for reward in again) > _TOLERANCE:
+                if len(again) == len(pair) and sum(reward or 0.0 for reward in again) > TOLERANCE:
                     name = f"{_shown(pair[0])} and {_shown(pair[1])} in turn"
                     result = await _growth(context, task, name, pair, _same)
                     variant_results += [result] if result else []
@@ -112,7 +110,7 @@ class AnswersTwice(AuditPolicy):
             # A tolerance, so that only a clear gain counts.
             verdict = (
                 AuditVerdict.FAIL
-                if excess > 0.01 * abs(context.scale.full) + _TOLERANCE
+                if excess > 0.01 * abs(context.scale.full) + TOLERANCE
                 else AuditVerdict.PASS
             )
             message = (
@@ -229,7 +227,7 @@ async def _paid_calls(context: AuditContext, task: AuditedTask) -> list[Call]:
     for play, played in zip(plays, results, strict=True):
         for number, (call, reward) in enumerate(zip(play.calls, played.rewards, strict=False)):
             is_last = played.finished and number == len(played.rewards) - 1
-            if reward is not None and reward > _TOLERANCE and not is_last:
+            if reward is not None and reward > TOLERANCE and not is_last:
                 paid.setdefault(repr(call), call)
     return list(paid.values())
 
@@ -288,14 +286,14 @@ async def _growth(
     results: list[PlayResult] = await context.player.play(plays)
     totals = [played.total for played in results]
     # More repetitions must pay more, at least up to the limit of steps that cuts the longest play short.
-    grows = totals[0] < totals[1] - _TOLERANCE and totals[1] <= totals[2] + _TOLERANCE
+    grows = totals[0] < totals[1] - TOLERANCE and totals[1] <= totals[2] + TOLERANCE
     full = context.scale.full
     own = context.oracle.get(
         next((at for at, candidate in enumerate(context.tasks) if candidate is task), -1)
     )
     best_known = max(full, own.total if own is not None else full)
     share = totals[2] / best_known if best_known > 0 else None
-    exceeds = totals[2] > best_known + _TOLERANCE
+    exceeds = totals[2] > best_known + TOLERANCE
     verdict = AuditVerdict.FAIL if grows and exceeds else AuditVerdict.PASS
     # A play that did not end might have earned more than the gold actions with more steps: a warning.
     if (

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from ors_server.audit.judgement import TOLERANCE
 from ors_server.audit.recorded.fragments import (
     EpisodeFragments,
     FragmentCounts,
@@ -149,8 +150,6 @@ _MAX_END_WORDS = 32
 _MAX_ANSWER_CHARACTERS = 64
 """Characters of a kept answer."""
 _NO_COMPONENT = frozenset({"tool", WITHHELD, *(cause.value for cause in PenaltyCause)})
-_TOLERANCE = 1e-9
-"""Difference of two returns that may come from rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +324,7 @@ def _most_repeated(steps: Sequence[Step]) -> RepeatedPay | None:
     counts: defaultdict[tuple[str, float, int], int] = defaultdict(int)
     for step in steps:
         reward = step.earned
-        if reward is not None and reward > _TOLERANCE:
+        if reward is not None and reward > TOLERANCE:
             shown = "\n".join(block.text for block in step.blocks if isinstance(block, TextBlock))
             counts[step.tool, reward, number_of(shown)] += 1
     if not counts:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from statistics import fmean, median
 
-from ors_server.audit.judgement import AuditVerdict
+from ors_server.audit.judgement import TOLERANCE, AuditVerdict
 from ors_server.audit.recorded.batch import MIN_TASKS, MIN_WINS, WINDOWS, Batch
 from ors_server.audit.recorded.detecting import make_finding, not_judged, percent
 from ors_server.audit.recorded.recorded_report import FindingKind, NotJudged, RecordedFinding
@@ -108,8 +108,6 @@ _MIN_RISE = 0.25
 """Minimum growth of their share of the losing episodes."""
 _MIN_SHARE = 0.05
 """Minimum share of the last third of the episodes."""
-_TOLERANCE = 1e-9
-"""Difference of two returns that may come from rounding."""
 _MIN_IN_WINDOW = 20
 _MAX_UNSOLVED_SHARE = 0.75
 """Mean reward as a share of the best, up to which a window is far from solved."""
@@ -190,7 +188,7 @@ def _pays_more(batch: Batch, has_given_up: Sequence[bool], start: int) -> bool:
         for position in positions
         if not has_given_up[position] and not batch.won[position]
     ]
-    return bool(failed) and fmean(given_up) > fmean(failed) + _TOLERANCE
+    return bool(failed) and fmean(given_up) > fmean(failed) + TOLERANCE
 
 
 def find_reward_collapse(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
@@ -204,7 +202,7 @@ def find_reward_collapse(batch: Batch, seed: int) -> Iterator[RecordedFinding | 
     edges = [-(-window * count // WINDOWS) for window in range(WINDOWS + 1)]
     returns = [episode.earned for episode in batch.episodes]
     windows = [returns[start:end] for start, end in pairwise(edges)]
-    flat = [max(window_returns) - min(window_returns) <= _TOLERANCE for window_returns in windows]
+    flat = [max(window_returns) - min(window_returns) <= TOLERANCE for window_returns in windows]
     begin = next((window for window in range(1, WINDOWS) if all(flat[window:])), None)
     # If an earlier window is flat, too, the environment always paid the same.
     if begin is None or any(flat[:begin]):

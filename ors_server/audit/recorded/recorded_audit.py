@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
 
-from ors_server.audit.judgement import AuditVerdict
+from ors_server.audit.judgement import TOLERANCE, AuditVerdict
 from ors_server.audit.recorded.batch import MIN_EPISODES, MIN_TASKS, MIN_WINS, Batch
 from ors_server.audit.recorded.detecting import Search, make_finding, not_judged, percent
 from ors_server.audit.recorded.digest import DigestedEnvironment
@@ -43,8 +43,6 @@ _MIN_MAIN_SHARE = 0.5
 """Share of the positive reward that the main component of the other winning episodes pays."""
 _MIN_WIN_SHARE = 0.05
 """Share of the winning episodes from which on a finding is a failure."""
-_TOLERANCE = 1e-9
-"""Difference of two returns that may come from rounding."""
 _MIN_REPEATS = 5
 _MIN_FARMED_SHARE = 0.5
 """Share of the positive reward that equal steps pay together."""
@@ -66,7 +64,7 @@ def find_dominating_component(batch: Batch, seed: int) -> Iterator[RecordedFindi
         total = sum(amount for _, amount in components)
         name = None
         # One component dominates nothing, and neither does one of a return that is nearly 0.
-        if len(components) > 1 and total > _TOLERANCE:
+        if len(components) > 1 and total > TOLERANCE:
             name = next((name for name, amount in components if amount > _MIN_DOMINATING_SHARE * total), None)
         if name is not None:
             groups[name].append(win)
