@@ -178,7 +178,7 @@ class _Exchange(httpx2.AsyncByteStream):
         """Run the application; its failure is raised in the reader of the answer."""
         try:
             await app(scope, self._receive, self._send)
-        except Exception as error:  # noqa: BLE001  (the application is the caller's)
+        except Exception as error:  # noqa: BLE001  (the boundary to the caller's application)
             self._failure = error
         finally:
             self._writer.close()

@@ -289,7 +289,7 @@ class _RunningAttempt:
             # Also a report beyond the budget ends the attempt; it raises here.
             self._meter.spend(report.tokens_in, report.tokens_out, report.cost)
             self._end(Ending(report.stop_reason))
-        except Exception as error:  # noqa: BLE001  (an agent is its author's code)
+        except Exception as error:  # noqa: BLE001  (the boundary to an author's agent)
             self._fail(error)
 
     def _end(self, ending: Ending) -> None:

@@ -22,7 +22,7 @@ PromiseCheck: TypeAlias = Callable[[Backend], Awaitable[None]]
 _SandboxCheck: TypeAlias = Callable[[Sandbox], Awaitable[None]]
 
 
-def require(condition: object, expected: str) -> None:
+def require(condition: bool, expected: str) -> None:  # noqa: FBT001  (as `assert` is read)
     """Raise `BrokenPromiseError` unless a condition is met; `expected` follows "expected" in its text."""
     if not condition:
         raise BrokenPromiseError(f"expected {expected}")

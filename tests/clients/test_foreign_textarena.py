@@ -12,6 +12,8 @@ from ors_server.testing import check_environment
 from ors_server.testing.local_client import open_environment
 from tests.clients.conftest import client_python
 
+REPEATING = ("LightsOut", "LogicPuzzle", "Sokoban")
+"""Puzzles with so few beginnings that two of 1,000 seeds have the same or nearly the same one."""
 WORDS = [
     "apple",
     "beach",
@@ -225,5 +227,4 @@ def test_passes_the_checks(number):
 def test_every_game_passes_the_checks(game):
     report = check_environment(from_textarena(game))
     failed = {verdict.check.id for verdict in report.verdicts if verdict.outcome == "fail"}
-    # Some games have so few beginnings that two of 1,000 seeds have the same or nearly the same one.
-    assert failed <= {"tasks-are-distinct", "splits-are-unlike"}
+    assert failed <= ({"tasks-are-distinct", "splits-are-unlike"} if game.startswith(REPEATING) else set())

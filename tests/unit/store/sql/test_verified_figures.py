@@ -73,5 +73,5 @@ async def test_a_greatest_figure_that_an_older_server_did_not_know_is_no_finding
     for body, is_found in ((stated | {name: None}, True), (stated, False)):
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("UPDATE standings SET body = ?", [json.dumps(body)])
-        found = [finding.text for finding in verify(parse_location(str(path))).findings]
-        assert any(f"summary's {TABLE[name].words} is None" in text for text in found) is is_found
+        findings = [finding.text for finding in verify(parse_location(str(path))).findings]
+        assert any(f"summary's {TABLE[name].words} is None" in text for text in findings) is is_found
