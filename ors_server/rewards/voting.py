@@ -46,7 +46,8 @@ def majority_vote_reward(
 
     Returns:
         One judgement per rollout, in order: 1 or 0, with `votes`, `share` and `answers`, the number of
-        different ones. An answer that is empty, or far too long, has no vote and earns 0.
+        different ones. An answer that is empty, or far too long, has no vote and earns 0. A rollout
+        whose transcript cannot be read has the status `error`, and no vote.
 
     Raises:
         RewardFieldError: If an option is illegal.

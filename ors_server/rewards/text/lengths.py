@@ -195,7 +195,7 @@ def length_group_reward(rollouts: Sequence[Trajectory], answer: str | None = Non
 
     `metadata["length"]` of a rollout counts its tokens; where no rollout has one, the words of the final
     responses are counted. `metadata["is_correct"]` is whether it is right; without it, a mathematical
-    `answer` is compared.
+    `answer` is compared. A rollout whose transcript cannot be read has the status `error`.
 
     Raises:
         RewardFieldError: If some rollouts have a length and some have not, or nothing tells what is right.
