@@ -158,6 +158,10 @@ class Fork:
     """Steps that both share: the fork's record begins with copies of them, its sums with theirs."""
 
 
+NO_LABELS: Mapping[str, str] = {}
+"""Of the many episodes without labels: each dictionary would take 64 bytes."""
+
+
 def is_unjudged(metadata: Mapping[str, Any]) -> bool:
     """Return whether metadata of a step states that its judgement failed."""
     status = metadata.get(REWARD_STATUS)

@@ -248,8 +248,8 @@ class EpisodeRecorder:
     """The state that was summed up last, and its figures; several writes of a state follow each other."""
     _is_lost: bool = field(default=False, init=False)
     """Whether the environment cannot continue."""
-    _clock: SessionClock = field(init=False)
-    """Of an episode with a time limit."""
+    _clock: SessionClock | None = field(default=None, init=False)
+    """`None` in an episode without a time limit, which needs none."""
     playing: dict[Call, float] = field(default_factory=dict[Call, float], init=False)
     """Calls that run and will count."""
     _call_counted: asyncio.Event | None = field(default=None, init=False)
@@ -261,7 +261,8 @@ class EpisodeRecorder:
 
     def __post_init__(self) -> None:
         self.state = EpisodeState(created_at=self.now)
-        self._clock = SessionClock(self.services.watch)
+        if self.policy.time_limit is not None:
+            self._clock = SessionClock(self.services.watch)
 
     @property
     def now(self) -> float:
@@ -288,13 +289,14 @@ class EpisodeRecorder:
         self.playing[call] = services.clock.monotonic()
         if services.feed.readers:
             services.feed.begin_call(self.origin, services.clock.now(), call.id, call.tool, call.arguments)
-        if self.policy.time_limit is not None:
+        if self._clock is not None:
             self._clock.enter(clock)
         return latest.steps + len(self.playing)
 
     def stop_clock(self, clock: CallClock) -> None:
         """End the time of a call that was answered by its tool, in an episode with a time limit."""
-        self._clock.leave(clock)
+        if self._clock is not None:
+            self._clock.leave(clock)
 
     def leave(self, call: Call) -> None:
         """Note that a call has been counted, or never will be."""
@@ -319,7 +321,7 @@ class EpisodeRecorder:
 
         The state and the record are those of the steps that were copied, if the store fails half-way.
         """
-        self._clock.start_from(state.waived)
+        self._start_clock_from(state)
         states = states_of(self.origin, self.policy, state, steps)
         async with self._one_at_a_time():  # so that an end comes after it
             self.state = next(states)
@@ -330,8 +332,12 @@ class EpisodeRecorder:
 
     def resume_from(self, state: EpisodeState, services: Services) -> None:
         """Continue from a state on record, and write what happens from now on."""
-        self._clock.start_from(state.waived)
+        self._start_clock_from(state)
         self.state, self.services = state, services
+
+    def _start_clock_from(self, state: EpisodeState) -> None:
+        if self._clock is not None:
+            self._clock.start_from(state.waived)
 
     async def record_restore(self, step: int) -> None:
         """Write that the session is restored to the snapshot of a step, which no later server can repeat."""
@@ -395,7 +401,7 @@ class EpisodeRecorder:
     @property
     def snapshot_state(self) -> EpisodeState:
         """The state from which a copy of the episode continues, while no call runs."""
-        return self.state._replace(waived=self._clock.waived_s)
+        return self.state if self._clock is None else self.state._replace(waived=self._clock.waived_s)
 
     def refusal(self, tool: str) -> Refusal | None:
         """Say why no call may run now, or `None` if one may."""
@@ -434,7 +440,7 @@ class EpisodeRecorder:
                     return _discarded(call, _ending(before))
                 now = self.services.clock.monotonic()
                 outcome = entry.outcome
-                if self.policy.time_limit is not None:
+                if self._clock is not None:
                     outcome = outcome._replace(waived=self._clock.waived_s - before.waived)
                 state, charge = apply_outcome(before, self.policy, outcome, now)
                 step = self._step(call, entry, charge, state, now)
@@ -528,7 +534,7 @@ class EpisodeRecorder:
 
     def _played_until(self, state: EpisodeState) -> float:
         """Now, less what the calls have waited for the server since a state."""
-        return self.now - (self._clock.waived_s - state.waived)
+        return self.now if self._clock is None else self.now - (self._clock.waived_s - state.waived)
 
     def _one_at_a_time(self) -> asyncio.Lock:
         """Return the lock that is held while a step is recorded; an idle session needs no lock."""

@@ -62,8 +62,9 @@ class _StoredEpisode:
     prompt: tuple[TextBlock | ImageBlock, ...] | None = None
     transitions: list[Transition] = field(default_factory=list[Transition])
     is_closed: bool = False
-    incidents: list[Incident] = field(default_factory=list[Incident])
-    notes: dict[str, EpisodeNote] = field(default_factory=dict[str, EpisodeNote])
+    # `None` until there is one: the list and the dictionary are a twentieth of what an idle session takes.
+    incidents: list[Incident] | None = None
+    notes: dict[str, EpisodeNote] | None = None
     attempt: int | None = None
 
     @property
@@ -79,7 +80,7 @@ class _StoredEpisode:
             self.prompt,
             tuple(self.transitions),
             is_closed=self.is_closed,
-            incidents=tuple(self.incidents),
+            incidents=tuple(self.incidents or ()),
         )
 
 
@@ -173,18 +174,21 @@ class MemoryStore:
         """See `EpisodeStore.record_incident`."""
         episode = self._episodes.get(episode_id)
         if episode is not None:
+            episode.incidents = episode.incidents or []
             episode.incidents.append(incident)
 
     async def add_note(self, episode_id: str, note: EpisodeNote) -> None:
         """See `EpisodeStore.add_note`."""
-        if episode_id in self._episodes:
-            self._episodes[episode_id].notes[note.note_id] = note
+        episode = self._episodes.get(episode_id)
+        if episode is not None:
+            episode.notes = episode.notes or {}
+            episode.notes[note.note_id] = note
 
     async def notes(self, episode_id: str) -> Sequence[EpisodeNote]:
         """See `RecordReader.notes`."""
         episode = self._episodes.get(episode_id)
-        kept = () if episode is None else episode.notes.values()
-        return sorted(kept, key=lambda note: (note.at, note.note_id))
+        notes = {} if episode is None else episode.notes or {}
+        return sorted(notes.values(), key=lambda note: (note.at, note.note_id))
 
     async def close(self, episode_id: str, summary: EpisodeSummary) -> None:
         """Keep the final summary, and remove the oldest closed episodes beyond the limit."""
