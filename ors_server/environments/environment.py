@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar, Self, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast, overload
 
 from ors_server.environments.episode_rewards import ask_reward, own_episode
 from ors_server.environments.simulated_user.conversation import (
@@ -12,8 +12,6 @@ from ors_server.environments.simulated_user.conversation import (
     conversation_of,
 )
 from ors_server.environments.tool import Toolset
-from ors_server.environments.toolsets.milestones import Milestone
-from ors_server.environments.toolsets.submit import Judged, Submission
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import (
@@ -30,6 +28,10 @@ from ors_server.rewards.define import Reward
 from ors_server.rewards.result import RewardResult
 from ors_server.sandboxes.base import Limits, Sandbox, SandboxRequest, SandboxRoot
 from ors_server.sandboxes.egress import SandboxNetwork
+
+if TYPE_CHECKING:  # toolsets that few environments have, and that bring all of grading along
+    from ors_server.environments.toolsets.milestones import Milestone
+    from ors_server.environments.toolsets.submit import Judged, Submission
 
 Prompt: TypeAlias = str | Sequence[str | TextBlock | ImageBlock]
 """A prompt: text, or blocks in order."""
@@ -103,7 +105,7 @@ class Environment:
     """Lowest and highest return of an episode, penalties included: what `blank_actions` and `gold_actions`
     earn in every task. Without it `ors-server check` compares them with each other and with made-up calls."""
 
-    milestones: ClassVar[Sequence[Milestone]] = ()
+    milestones: ClassVar[Sequence["Milestone"]] = ()
     """States of the sandbox that pay once each, checked in order after each call of the `bash`, `python`,
     `files` and `patch` toolsets."""
 
@@ -275,7 +277,7 @@ class Environment:
         """Return the prompt as a conversation that the agent continues."""
         raise NotImplementedError
 
-    def grade_submission(self, submission: Submission) -> Judged | Awaitable[Judged]:
+    def grade_submission(self, submission: "Submission") -> "Judged | Awaitable[Judged]":
         """Grade a submission of the `submit` toolset, which ends the episode.
 
         By default the class's `reward` grades it.
