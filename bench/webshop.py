@@ -16,7 +16,7 @@ from ors_server_tasks.webshop.game import WebShopGame
 
 EPISODES = 60
 GAMES = 2000
-PAGE = 4096
+MEMORY_PAGE_BYTES = 4096
 """Bytes of a page of memory."""
 
 
@@ -76,4 +76,4 @@ def _memory_of_a_game() -> float:
 
 
 def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * MEMORY_PAGE_BYTES

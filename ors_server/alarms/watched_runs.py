@@ -22,7 +22,7 @@ log = get_logger("ors_server.alarms")
 
 POLL_SECONDS = 10.0
 """Seconds after which a server evaluates the alarms of its runs again."""
-PAGE = 200
+EPISODES_AT_ONCE = 200
 """Episodes that are read at once."""
 MAX_RUNS = 32
 """Runs whose alarms are kept up to date; the others are read again when a reader asks for them."""
@@ -89,9 +89,9 @@ class RunReader:
     async def _pages(self, chosen: EpisodeFilter) -> AsyncGenerator[Sequence[EpisodeRecord]]:
         after: str | None = None
         while True:
-            page = await self._reader.page(chosen, after=after, limit=PAGE, order=OLDEST_FIRST)
+            page = await self._reader.page(chosen, after=after, limit=EPISODES_AT_ONCE, order=OLDEST_FIRST)
             yield page
-            if len(page) < PAGE:
+            if len(page) < EPISODES_AT_ONCE:
                 return
             after = page[-1].origin.episode_id
 

@@ -49,7 +49,7 @@ from ors_server.store.open import open_store
 from ors_server.store.store_options import StoreOptions
 from ors_server.testing.task_survey import survey_tasks
 
-PAGE = "https://github.com/ors-server/ors-server/blob/main/docs/reference/rewards.md"
+REWARDS_URL = "https://github.com/ors-server/ors-server/blob/main/docs/reference/rewards.md"
 _NAME = re.compile(r"\b[A-Za-z]\w*\b")
 
 
@@ -58,7 +58,7 @@ def library_rewards(definition: EnvironmentDefinition) -> list[JSONObject]:
     names = dict.fromkeys(_own_names(definition.reward)) if definition.reward is not None else {}
     names |= dict.fromkeys(_named_in_source(definition.source))
     entries = [describe_reward(name) for name in names]
-    return [{"name": entry.name, "hazards": entry.hazards, "page": PAGE} for entry in entries]
+    return [{"name": entry.name, "hazards": entry.hazards, "page": REWARDS_URL} for entry in entries]
 
 
 def _own_names(reward: Reward) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-PAGE = "https://github.com/ors-server/ors-server/blob/main/docs/reference/audit"
+PAGES_URL = "https://github.com/ors-server/ors-server/blob/main/docs/reference/audit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class HackClass:
     @property
     def page(self) -> str:
         """The address of its page in the documents."""
-        return f"{PAGE}/{self.id.lower()}.md"
+        return f"{PAGES_URL}/{self.id.lower()}.md"
 
     @property
     def number(self) -> int:

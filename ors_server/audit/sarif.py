@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ors_server._version import __version__
-from ors_server.audit.hack_classes import HACK_CLASSES, PAGE, HackClass
+from ors_server.audit.hack_classes import HACK_CLASSES, PAGES_URL, HackClass
 from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.report import AuditFinding, AuditReport, ClassReport
 
@@ -36,7 +36,7 @@ def sarif_of(report: AuditReport, root: Path | None = None) -> dict[str, Any]:
                 "tool": {
                     "driver": {
                         "name": "ors-server audit",
-                        "informationUri": f"{PAGE}-classes.md",
+                        "informationUri": f"{PAGES_URL}-classes.md",
                         "version": __version__,
                         "rules": [_rule(rule) for rule in rules],
                     }

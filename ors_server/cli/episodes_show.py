@@ -68,7 +68,7 @@ def _mapping(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-BATCH = 100
+STEPS_AT_ONCE = 100
 """Steps that are in memory at once."""
 
 StyledLine: TypeAlias = tuple[str, str]
@@ -87,7 +87,7 @@ async def show_from(reader: "RecordReader", options: "ShowOptions") -> None:
         await _show_step(reader, record, options.step, options)
     elif options.json:
         steps: list[Any] = []
-        while batch := await reader.steps(record.origin.episode_id, len(steps), len(steps) + BATCH):
+        while batch := await reader.steps(record.origin.episode_id, len(steps), len(steps) + STEPS_AT_ONCE):
             steps += map(STEP.as_json, batch)
         say(json.dumps({**RECORD.as_json(record), "steps": steps}))
     else:
@@ -117,7 +117,7 @@ async def _show_all(reader: "RecordReader", record: "EpisodeRecord", *, whole: b
         print_lines([("", PLAIN), ("prompt", HEADING)])
         print_lines(block_lines(record.prompt, whole=whole))
     shown = 0
-    while batch := await reader.steps(record.origin.episode_id, shown, shown + BATCH):
+    while batch := await reader.steps(record.origin.episode_id, shown, shown + STEPS_AT_ONCE):
         for step in batch:
             print_lines([("", PLAIN)])
             print_lines(step_lines(step, whole=whole))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ors_server.store.base import RecordReader
     from ors_server.store.episode_filter import EpisodeFilter
 
-PAGE = 500
+EPISODES_AT_ONCE = 500
 """Maximum number of episodes that are read at once."""
 
 
@@ -56,7 +56,7 @@ async def list_entries(
 
     count, after = 0, None
     while limit is None or count < limit:
-        size = PAGE if limit is None else min(PAGE, limit - count)
+        size = EPISODES_AT_ONCE if limit is None else min(EPISODES_AT_ONCE, limit - count)
         page = await record.page(episode_filter, after=after, limit=size, order=order)
         for each in page:
             yield EpisodeEntry.of(each)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ors_server.store.base import RecordReader
     from ors_server.store.episode_filter import EpisodeFilter
 
-PAUSE = 0.5
+POLL_SECONDS = 0.5
 """Seconds between two polls of all episodes."""
-BATCH = 100
+STEPS_AT_ONCE = 100
 """Steps that are in memory at once."""
 MAX_ARGUMENT_CHARACTERS = 60
 """Maximum number of characters of a step's arguments on its line."""
@@ -75,7 +75,7 @@ async def tail_all(
                     _say_event("opened", event.entry.episode_id, episode=entry)
                 else:
                     _print_played(event.entry.episode_id, event.step or event.summary)
-        await clock.sleep(PAUSE)
+        await clock.sleep(POLL_SECONDS)
 
 
 class EpisodeWatch:
@@ -119,7 +119,7 @@ class EpisodeWatch:
     async def _steps_of(self, entry: "EpisodeEntry") -> AsyncGenerator[TailEvent, None]:
         seen = self._seen[entry.episode_id]
         while seen < entry.episode.steps:
-            steps = await self._reader.steps(entry.episode_id, seen, seen + BATCH)
+            steps = await self._reader.steps(entry.episode_id, seen, seen + STEPS_AT_ONCE)
             if not steps:
                 break
             for step in steps:

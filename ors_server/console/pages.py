@@ -74,11 +74,11 @@ class Pages(PageGroup):
         store, selected = self._store, query.episode_filter
         before = None if query.after else query.before
         records = await store.page(
-            selected, after=query.after, before=before, limit=lists.PAGE + 1, order=query.order
+            selected, after=query.after, before=before, limit=lists.EPISODES_PER_PAGE + 1, order=query.order
         )
-        has_more = len(records) > lists.PAGE
+        has_more = len(records) > lists.EPISODES_PER_PAGE
         # Backwards, the episode that is too many is the first one.
-        shown = records[-lists.PAGE :] if before else records[: lists.PAGE]
+        shown = records[-lists.EPISODES_PER_PAGE :] if before else records[: lists.EPISODES_PER_PAGE]
         totals = await store.totals(selected)
         histogram = await store.histogram(selected)
         is_first = query.after is None and (before is None or not has_more)
@@ -141,7 +141,9 @@ class Pages(PageGroup):
         name = request.value("b")
         right = None if name is None else await find_episode(self._store, name)
         same_task = EpisodeFilter(environment=left.origin.environment, task_hash=left.origin.task_hash)
-        others: Sequence[EpisodeRecord] = [] if right else await self._store.page(same_task, limit=lists.PAGE)
+        others: Sequence[EpisodeRecord] = (
+            [] if right else await self._store.page(same_task, limit=lists.EPISODES_PER_PAGE)
+        )
         pair = [] if right is None else [left, right]
         steps = [
             await self._store.steps(record.origin.episode_id, 0, comparison.MAX_STEPS) for record in pair

@@ -30,7 +30,7 @@ from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_order import OLDEST_FIRST
 
-PAGE = 500
+EPISODES_AT_ONCE = 500
 """Episodes that are read at once for the index."""
 WITHOUT_JUDGEMENT = "without a judgement"
 TIED = "groups without a pair"
@@ -83,7 +83,7 @@ async def _fill(
 ) -> None:
     after: str | None = None
     # Oldest first, so that the count of episodes orders equal returns by time.
-    while page := await reader.page(selected, after=after, limit=PAGE, order=OLDEST_FIRST):
+    while page := await reader.page(selected, after=after, limit=EPISODES_AT_ONCE, order=OLDEST_FIRST):
         rows = [_entry(record, pairing, counts) for record in page]
         index.executemany("INSERT INTO played VALUES (?, ?, ?, ?)", [row for row in rows if row is not None])
         after = page[-1].origin.episode_id

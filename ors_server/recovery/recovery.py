@@ -27,7 +27,7 @@ log = get_logger("ors_server.recovery")
 
 CONCURRENT_REBUILDS = 32
 """Sessions that are rebuilt side by side."""
-PAGE = 500
+EPISODES_AT_ONCE = 500
 """Open episodes that are read at once."""
 ALIVE_SECONDS = 60.0
 """Seconds between two signs of life: a session is as old as the last of them, or as its last step."""
@@ -90,7 +90,7 @@ class Recovery:
         after: str | None = None
         while self._waiting:
             page = await self._services.store.page(
-                EpisodeFilter(closed=False), after=after, limit=PAGE, order=OLDEST_FIRST
+                EpisodeFilter(closed=False), after=after, limit=EPISODES_AT_ONCE, order=OLDEST_FIRST
             )
             for record in page:
                 waiting = self._waiting.get(record.origin.session_id)
@@ -99,7 +99,7 @@ class Recovery:
                     statuses.append(
                         SessionStatus(record.origin, record.summary, visibility, None, 0, None, waits=True)
                     )
-            if len(page) < PAGE:
+            if len(page) < EPISODES_AT_ONCE:
                 break
             after = page[-1].origin.episode_id
         return statuses

@@ -14,7 +14,7 @@ from ors_server.store.episode_filter import ALL, EpisodeFilter
 from ors_server.store.episode_order import OLDEST_FIRST
 from ors_server.store.lookup import MIN_PREFIX, find_episode
 
-PAGE = 200
+EPISODES_AT_ONCE = 200
 """Episodes of one page while only their tasks are read."""
 
 Task: TypeAlias = tuple[str, str]
@@ -80,7 +80,9 @@ class StoredEpisodes(Episodes):
     async def _tasks(self) -> Iterable[Task]:
         tasks: dict[Task, None] = {}
         last: str | None = None
-        while page := await self.reader.page(self.selected, after=last, limit=PAGE, order=OLDEST_FIRST):
+        while page := await self.reader.page(
+            self.selected, after=last, limit=EPISODES_AT_ONCE, order=OLDEST_FIRST
+        ):
             tasks.update((task_of(record), None) for record in page)
             last = page[-1].origin.episode_id
         return tasks

@@ -534,7 +534,7 @@ class CallRunner:
         has_waited = tool is None
         if tool is None:  # something has to be waited for, or failed
             with self._waiting_time(), _cancellable(call):
-                tool = await self._find(call)
+                tool = await self._find_tool(call)
         if not isinstance(tool, BoundTool):
             return tool
         started = recorder.services.clock.monotonic()
@@ -565,7 +565,7 @@ class CallRunner:
                 self._limit_waiting()
                 self._services.spawn(self._release_later, tool.concurrency, call.tool, thread.ended)
 
-    async def _look_again(self, call: Call) -> CallResult | None:
+    async def _end_after_wait(self, call: Call) -> CallResult | None:
         """Say what else has ended a call while it waited: its cancellation, or the end of the episode."""
         if call.is_cancelled:
             return Failure(call.cancel_error)
@@ -601,7 +601,7 @@ class CallRunner:
         recorder = self._recorder
         recorder.services.meters.of(recorder.origin.environment).waiting_seconds.add(perf_counter() - began)
 
-    async def _find(self, call: Call) -> BoundTool | CallResult:
+    async def _find_tool(self, call: Call) -> BoundTool | CallResult:
         """Find a call's tool, once the session is ready and every earlier step is on record."""
         await self.until_ready()
         recorder = self._recorder
@@ -629,7 +629,7 @@ class CallRunner:
         Args:
             has_waited: Whether another call may have ended the episode meanwhile.
         """
-        if has_waited and (over := await self._look_again(call)) is not None:
+        if has_waited and (over := await self._end_after_wait(call)) is not None:
             return over
         recorder = self._recorder
         run = self._make_run(call, tool, parsed)

@@ -24,7 +24,7 @@ MAX_READ: Final = 20_000
 """Maximum number of tasks of one environment that are read to find one that was not handed out."""
 READ_SECONDS: Final = 2.0
 """Seconds that reading them may take; tasks that were read until then are remembered."""
-BATCH: Final = 500
+TASKS_AT_ONCE: Final = 500
 """Tasks that are read at once."""
 INLINE: Final = 16
 """Maximum number of tasks whose hashes are made on the event loop if they are small: a thread costs more."""
@@ -94,9 +94,9 @@ class TaskPlaces:
             try:
                 count = min(await definition.tasks.num_tasks(split.name), reads_left)
                 reads_left -= count
-                for first in range(0, count, BATCH):
+                for first in range(0, count, TASKS_AT_ONCE):
                     tasks = await definition.tasks.get_task_range(
-                        split.name, first, min(first + BATCH, count)
+                        split.name, first, min(first + TASKS_AT_ONCE, count)
                     )
                     await self.remember(definition, split.name, first, tasks)
             except OrsServerError:  # a split that cannot be read is not a fault of the session

@@ -15,7 +15,7 @@ from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeOrigin, EpisodeRecord, EpisodeSummary, Step
 from ors_server.store.base import RecordReader
 
-BATCH = 100
+MAX_STEPS = 100
 """Maximum number of steps of one update."""
 
 MIN_PAUSE = 0.1
@@ -43,7 +43,7 @@ class EpisodeUpdate:
     @property
     def is_last(self) -> bool:
         """Whether the record is closed and every step has been returned."""
-        return self.record.is_closed and len(self.steps) < BATCH
+        return self.record.is_closed and len(self.steps) < MAX_STEPS
 
 
 @dataclass(eq=False)
@@ -103,7 +103,7 @@ async def follow(
                 raise EpisodeNotFoundError(
                     f"the store has no episode {episode_id!r}; it may have been pruned"
                 )
-            update = EpisodeUpdate(record, await reader.steps(episode_id, position, position + BATCH))
+            update = EpisodeUpdate(record, await reader.steps(episode_id, position, position + MAX_STEPS))
             if live is not None:
                 live.keep(position, update)
         steps = update.steps
@@ -111,7 +111,7 @@ async def follow(
         yield update
         if update.is_last:
             return
-        if len(steps) == BATCH:
+        if len(steps) == MAX_STEPS:
             continue
         pause = MIN_PAUSE if steps else min(pause * GROWTH, MAX_PAUSE)
         await clock.sleep(pause)

@@ -50,7 +50,7 @@ STOP_SECONDS = 120.0
 """Seconds that a host may take to end its sessions, after which it is killed."""
 BACKLOG = 4096
 """Connections that wait for a host that is being started, and for one that is busy."""
-PAUSE = 0.2
+RESTART_SECONDS = 0.2
 """Seconds before an ended process is started again."""
 _SET_PDEATHSIG = 1  # linux/prctl.h
 _LINE = 16 * 1024 * 1024
@@ -284,7 +284,7 @@ class Supervisor:
                 return
             log.warning("process_ended", process=name, status=status, action="started again")
             running.ready.clear()
-            await anyio.sleep(PAUSE)
+            await anyio.sleep(RESTART_SECONDS)
 
     async def _run_once(self, running: Running) -> int:
         program = running.program

@@ -28,19 +28,19 @@ _monotonic = time.monotonic
 class Start:
     """Reports to a clock, from another thread, that its function has begun; does not wake the event loop."""
 
-    __slots__ = ("_now", "_watch", "at", "late")
+    __slots__ = ("_now", "_watch", "began_at", "late_s")
 
     def __init__(self, now: Callable[[], float], watch: LoopWatch | None) -> None:
         self._now = now
         self._watch = watch
-        self.at: float | None = None
-        self.late = 0.0
+        self.began_at: float | None = None
+        self.late_s = 0.0
 
     def note(self) -> None:
         """Note that it begins now; from any thread."""
         now = self._now()
-        self.late = 0.0 if self._watch is None else self._watch.late_until(now)
-        self.at = now  # the last, for this is what the clock looks at
+        self.late_s = 0.0 if self._watch is None else self._watch.late_until(now)
+        self.began_at = now  # the last, for this is what the clock looks at
 
 
 class CallClock:
@@ -48,11 +48,11 @@ class CallClock:
 
     __slots__ = (
         "_began",
-        "_counted",
+        "_counted_s",
         "_due",
         "_has_waited",
-        "_held",
-        "_late_before",
+        "_held_s",
+        "_late_before_s",
         "_loop",
         "_now",
         "_pauses",
@@ -90,12 +90,12 @@ class CallClock:
         self.watch = watch
         self._now = now if watch is None else watch.now
         self._began = self._since = began = self._now()
-        self._late_before = 0.0 if watch is None else watch.late_until(began)
-        self._counted = 0.0
+        self._late_before_s = 0.0 if watch is None else watch.late_until(began)
+        self._counted_s = 0.0
         self._pauses = 0
         self._starts: list[Start] = []
         """Awaited starts that have not been reported yet."""
-        self._held = 0.0
+        self._held_s = 0.0
         self.has_rung = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._scope: anyio.CancelScope | None = None
@@ -107,7 +107,7 @@ class CallClock:
     @property
     def is_up(self) -> bool:
         """Whether the code was stopped because its time was up, or should have been."""
-        return self.has_rung or self._held >= self.limit
+        return self.has_rung or self._held_s >= self.limit
 
     @property
     def spent_s(self) -> float:
@@ -134,7 +134,7 @@ class CallClock:
         Args:
             late: Seconds that the loop has been late up to now.
         """
-        return (now, late) if self.is_paused else (self._since, self._late_before)
+        return (now, late) if self.is_paused else (self._since, self._late_before_s)
 
     @property
     def is_paused(self) -> bool:
@@ -145,7 +145,7 @@ class CallClock:
     def pause(self) -> None:
         """Stop counting; pauses nest, and each has its `resume`."""
         self._note_change()
-        self._counted = self.spent_s
+        self._counted_s = self.spent_s
         self._pauses += 1
         self._plan()
 
@@ -157,21 +157,21 @@ class CallClock:
         if not self._pauses:
             if not self._starts:
                 self._since = now = self._now()
-                self._late_before = 0.0 if self.watch is None else self.watch.late_until(now)
+                self._late_before_s = 0.0 if self.watch is None else self.watch.late_until(now)
             self._plan()
 
     def wait_for_start(self) -> Start:
         """Stop counting until something begins in another thread, which says so."""
         self._note_change()
-        self._counted = self.spent_s
+        self._counted_s = self.spent_s
         start = Start(self._now, self.watch)
         self._starts.append(start)
         return start  # it may begin at any moment, so that the time may be up as early as it would be now
 
     def hold(self, seconds: float) -> None:
         """Count seconds for which the call's own code held the event loop, so that the loop was late."""
-        self._counted += seconds
-        self._held += seconds
+        self._counted_s += seconds
+        self._held_s += seconds
         if self.on_hold is not None:
             self.on_hold(seconds)
 
@@ -209,20 +209,22 @@ class CallClock:
         if self._starts:
             self._see_starts()
         if self._pauses or self._starts:
-            return self._counted
+            return self._counted_s
         counted = now - self._since
         if self.watch is not None:
-            counted -= self.watch.late_until(now) - self._late_before
-        return self._counted + counted if counted > 0 else self._counted
+            counted -= self.watch.late_until(now) - self._late_before_s
+        return self._counted_s + counted if counted > 0 else self._counted_s
 
     def _see_starts(self) -> None:
-        begun = [(start.at, start.late, start) for start in self._starts if start.at is not None]
+        begun = [
+            (start.began_at, start.late_s, start) for start in self._starts if start.began_at is not None
+        ]
         if not begun:
             return
         for _, _, start in begun:
             self._starts.remove(start)
         if not (self._starts or self._pauses):
-            self._since, self._late_before, _ = max(begun, key=operator.itemgetter(0))
+            self._since, self._late_before_s, _ = max(begun, key=operator.itemgetter(0))
 
     def _plan(self) -> None:
         if self._loop is not None:

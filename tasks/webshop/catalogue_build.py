@@ -19,7 +19,7 @@ from ors_server_tasks.webshop.analysis import find_term, split_words
 from ors_server_tasks.webshop.arrays import MappedArray, Rows, RowWriter, write_array, write_keys
 from ors_server_tasks.webshop.data_folder import DataFolder
 from ors_server_tasks.webshop.goals import SEED, GoalKind, GoalWriter, draw_price
-from ors_server_tasks.webshop.inverted import PIECE, IndexWriter
+from ors_server_tasks.webshop.inverted import PAIRS_AT_ONCE, IndexWriter
 from ors_server_tasks.webshop.json_reading import CatalogueError, read_entries
 from ors_server_tasks.webshop.product import (
     NO_ATTRIBUTES,
@@ -193,7 +193,7 @@ def _write_peaks(folder: Path, growth: NDArray[np.float32]) -> None:
     peaks = np.empty(len(starts) - 1, dtype="<f4")
     first = 0
     while first < len(peaks):
-        last = max(first + 1, int(np.searchsorted(starts, starts[first] + PIECE, side="right")) - 1)
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + PAIRS_AT_ONCE, side="right")) - 1)
         values = growth[codes[starts[first] : starts[last]]]
         peaks[first:last] = np.maximum.reduceat(values, starts[first:last] - starts[first])
         first = last

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ors_server_tasks.webshop.arrays import Keys, MappedArray, write_array, write_keys
 
-PIECE = 1 << 23
+PAIRS_AT_ONCE = 1 << 23
 """Pairs that are sorted at once."""
 
 
@@ -64,7 +64,7 @@ class IndexWriter:
         """
         for key, code in codes.items():
             self._block.extend((key, product, code))
-        if len(self._block) > PIECE:
+        if len(self._block) > PAIRS_AT_ONCE:
             self._flush()
 
     def finish(self) -> None:
@@ -80,8 +80,8 @@ class IndexWriter:
         place_of[order] = np.arange(len(order), dtype="<u4")
         pairs = MappedArray(self._path, "<u4").values.reshape(-1, 3)
         counts = np.zeros(len(order), dtype="<i8")
-        for start in range(0, len(pairs), PIECE):
-            counts += np.bincount(place_of[pairs[start : start + PIECE, 0]], minlength=len(order))
+        for start in range(0, len(pairs), PAIRS_AT_ONCE):
+            counts += np.bincount(place_of[pairs[start : start + PAIRS_AT_ONCE, 0]], minlength=len(order))
         starts = np.concatenate([np.zeros(1, dtype="<i8"), np.cumsum(counts, dtype="<i8")])
         write_array(self._folder / f"{self._name}.starts", starts)
         self._scatter(pairs, place_of, starts)
@@ -99,8 +99,8 @@ class IndexWriter:
         numbers = np.memmap(f"{stem}.numbers", dtype="<u4", mode="w+", shape=(len(pairs),))
         codes = np.memmap(f"{stem}.codes", dtype="<u2", mode="w+", shape=(len(pairs),))
         free = starts[:-1].copy()
-        for start in range(0, len(pairs), PIECE):
-            piece = pairs[start : start + PIECE]
+        for start in range(0, len(pairs), PAIRS_AT_ONCE):
+            piece = pairs[start : start + PAIRS_AT_ONCE]
             places = place_of[piece[:, 0]]
             order = np.argsort(places, kind="stable")
             places = places[order]

@@ -14,7 +14,7 @@ from ors_server.doors.control.episodes import EpisodeSelection
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_order import NEWEST_FIRST, SORTS, EpisodeSorting, parse_order
 
-PAGE = 50
+EPISODES_PER_PAGE = 50
 TABS = ("all", "live", "ended")
 COLUMNS = ("state", "task", "return", "steps", "duration", "stop", "labels", "age")
 SORTED = {"return": "return", "steps": "steps", "duration": "duration", "age": "created"}

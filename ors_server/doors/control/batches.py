@@ -26,7 +26,7 @@ from ors_server.doors.control.operations import PREFIX, ControlRequest, RequestB
 from ors_server.doors.control.peers import Peers
 from ors_server.doors.http.faults import look_up, pending_fields
 from ors_server.doors.http.request_errors import Problem, ResponseModel, WrongRequestError
-from ors_server.doors.http.sse import LONG, TEXT_PART, text_parts
+from ors_server.doors.http.sse import LONG_CHARACTERS, STRING_CHARACTERS, text_parts
 from ors_server.model.episode import Phase
 from ors_server.model.errors import MachineryError, OrsServerError, PayloadTooLargeError
 from ors_server.model.visibility import Visibility
@@ -301,10 +301,10 @@ class _CallsAnswer:
                 "output": describe_output(result.recorded, self._caller, item.visibility),
             },
         }
-        if result.size is not None and result.size < LONG:
+        if result.size is not None and result.size < LONG_CHARACTERS:
             self._rows.append((call.id, row))
             self._rows_size += result.size
-            if self._rows_size > TEXT_PART:
+            if self._rows_size > STRING_CHARACTERS:
                 await self._write_rows()
             return
         await self._write_rows()
@@ -347,7 +347,7 @@ class _CallsAnswer:
         self._texts += [self._before_next, *texts]
         self._texts_size += sum(map(len, texts))
         self._before_next = ","
-        if self._texts_size > TEXT_PART:
+        if self._texts_size > STRING_CHARACTERS:
             self._pieces.append("".join(self._texts).encode("ascii"))
             self._texts, self._texts_size = [], 0
             await checkpoint()

@@ -11,10 +11,10 @@ from typing import cast
 
 from ors_server.model.wire import compact_json
 
-PIECE = 4096
+EVENT_CHARACTERS = 4096
 """Characters, and bytes, of one piece; well below the 64 KiB that a client reads as one line."""
 
-TEXT_PART = 1 << 16
+STRING_CHARACTERS = 1 << 16
 """Characters of a string that are written at once."""
 
 END_OF_LIFE = b"event: end\ndata: \n\n"
@@ -41,14 +41,14 @@ def comment(text: str) -> bytes:
 def text_json(text: str) -> Iterator[str]:
     """Write a string as compact ASCII JSON, in parts."""
     yield '"'
-    for start in range(0, len(text), TEXT_PART):
-        yield compact_json(text[start : start + TEXT_PART])[1:-1]
+    for start in range(0, len(text), STRING_CHARACTERS):
+        yield compact_json(text[start : start + STRING_CHARACTERS])[1:-1]
     yield '"'
 
 
 def result_events(payload: str) -> bytes:
     """Write a result, as compact ASCII JSON, as `chunk` events and a last `end` event."""
-    if len(payload) <= PIECE and not payload.startswith(" "):
+    if len(payload) <= EVENT_CHARACTERS and not payload.startswith(" "):
         return f"event: end\ndata: {payload}\n\n".encode("ascii")
     return b"".join(result_parts((payload,)))
 
@@ -58,9 +58,11 @@ def result_parts(payload: Iterable[str]) -> Iterator[bytes]:
     rest = ""
     for part in payload:
         rest += part
-        last = max(0, (len(rest) - 1) // PIECE) * PIECE
+        last = max(0, (len(rest) - 1) // EVENT_CHARACTERS) * EVENT_CHARACTERS
         if last:
-            yield b"".join(_piece("chunk", rest[at : at + PIECE]) for at in range(0, last, PIECE))
+            yield b"".join(
+                _piece("chunk", rest[at : at + EVENT_CHARACTERS]) for at in range(0, last, EVENT_CHARACTERS)
+            )
             rest = rest[last:]
     yield _piece("end", rest)
 
@@ -71,7 +73,7 @@ def _piece(name: str, piece: str) -> bytes:
     return f"event: {name}\ndata: {piece}\n\n".encode("ascii")
 
 
-LONG = 1 << 18
+LONG_CHARACTERS = 1 << 18
 """Characters of strings above which a value is written in parts; up to here that takes about 1 ms."""
 
 _MAX_DEPTH = 32
@@ -85,7 +87,7 @@ _VALUE_OVERHEAD = 16
 def is_long(value: object) -> bool:
     """Whether writing a JSON value at once would hold the event loop."""
     pending, length = [value], 0
-    while pending and length <= LONG:
+    while pending and length <= LONG_CHARACTERS:
         item = pending.pop()
         length += _VALUE_OVERHEAD
         if type(item) in _UNSIZED_TYPES:
@@ -96,7 +98,7 @@ def is_long(value: object) -> bool:
             pending += cast("dict[str, object]", item).values()
         elif isinstance(item, list):
             pending += cast("list[object]", item)
-    return length > LONG
+    return length > LONG_CHARACTERS
 
 
 def json_parts(value: object) -> Iterator[bytes]:
@@ -108,7 +110,7 @@ def json_parts(value: object) -> Iterator[bytes]:
     buffer = io.StringIO()
     for part in text_parts(value):
         buffer.write(part)
-        if buffer.tell() >= TEXT_PART:
+        if buffer.tell() >= STRING_CHARACTERS:
             yield buffer.getvalue().encode("ascii")
             buffer = io.StringIO()
     yield buffer.getvalue().encode("ascii")
@@ -116,7 +118,7 @@ def json_parts(value: object) -> Iterator[bytes]:
 
 def text_parts(value: object, depth: int = 0) -> Iterator[str]:
     """Write a JSON value as compact ASCII JSON, in parts of at most some 256 KiB."""
-    if isinstance(value, str) and len(value) > TEXT_PART:
+    if isinstance(value, str) and len(value) > STRING_CHARACTERS:
         yield from text_json(value)
     elif depth > _MAX_DEPTH or not is_long(value):
         yield compact_json(value)

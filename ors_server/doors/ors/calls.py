@@ -15,9 +15,9 @@ from anyio.lowlevel import checkpoint
 from ors_server.doors.access import Caller, describe_output, may_read_reasons, withhold
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.sse import (
+    EVENT_CHARACTERS,
     EVENT_HEADERS,
-    LONG,
-    PIECE,
+    LONG_CHARACTERS,
     comment,
     event,
     result_events,
@@ -253,7 +253,7 @@ def _is_long(result: Completed) -> bool:
     length = 0
     for block in result.recorded.blocks:
         length += len(block.text if isinstance(block, TextBlock) else block.data)
-    return length > LONG
+    return length > LONG_CHARACTERS
 
 
 def _encode(result: CallResult | None, call: Call, reader: ResultReader) -> bytes:
@@ -284,6 +284,6 @@ def encode_result(
         scores = [score.model_dump() for score in result.scores]
         return result_events(compact_json({"scores": scores}))
     payload = compact_json({"ok": True, "output": describe_output(result.recorded, caller, visibility)})
-    if len(payload) > PIECE:
+    if len(payload) > EVENT_CHARACTERS:
         return result_events(payload)
     return b"event: end\ndata: %b\n\n" % payload.encode("ascii")

@@ -20,7 +20,7 @@ from ors_server.recovery.recorded_episode import repeatable_steps
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import EpisodeFilter
 
-PAGE = 200
+EPISODES_AT_ONCE = 200
 """Episodes that are searched for one attempt, the newest first."""
 
 
@@ -71,7 +71,7 @@ class ReplayAgent:
             labels=labels,
             closed=True,
         )
-        records = await self._reader.page(filter_, limit=PAGE)
+        records = await self._reader.page(filter_, limit=EPISODES_AT_ONCE)
         # An episode without steps is an attempt that failed at its start; repeating it would show nothing.
         chosen = _choose([record for record in records if record.summary.steps], session.attempt)
         if chosen is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
 
-PAGE = 50
+ROWS_PER_PAGE = 50
 """Rows without the script; with it, rows of a page."""
 MAX_ROWS = 20_000
 """Maximum number of rows of a report."""
@@ -44,7 +44,7 @@ class LongTable(Generic[Item]):
     """Beginning of links in the first column; no links by default."""
     filter_by: str | None = None
     """Column with a list of its values to choose from."""
-    page: int = PAGE
+    page: int = ROWS_PER_PAGE
 
     @property
     def note(self) -> str:

@@ -34,7 +34,7 @@ from ors_server.rewards.reward_errors import BatchError, RewardFieldError
 from ors_server.rewards.reward_trajectory import OUTCOME_CHARACTERS
 from ors_server.rewards.scoring import MAX_REASON, evaluate, failure, gather_fields, score
 
-PIECE = 2**16
+READ_BYTES = 2**16
 """Bytes of one read."""
 WRITE_SECONDS = 0.005
 """How long a result may wait for others, so that cheap rewards do not wake the reader for each row."""
@@ -116,7 +116,7 @@ class WorkerChannel:
     def _listen(self) -> None:
         # In a thread, so that the end of the owner is noticed while a reward runs.
         rest = b""
-        while piece := self._input.read1(PIECE):
+        while piece := self._input.read1(READ_BYTES):
             *lines, rest = (rest + piece).split(b"\n")
             if lines:
                 self._pieces.put(lines)

@@ -19,7 +19,7 @@ NUMBER = 0x6F727363
 """Number of PostgreSQL's advisory lock (arbitrary)."""
 ATTEMPTS = 10
 """Attempts to be alone: PostgreSQL notices only after a moment that a client was killed."""
-PAUSE = 0.1
+RETRY_SECONDS = 0.1
 """Seconds between two attempts."""
 PRIVATE = 0o600
 
@@ -109,7 +109,7 @@ def _take(connection: Connection) -> bool:
     connection.execute(text(f"SELECT pg_advisory_unlock_shared({NUMBER})"))
     is_alone = False
     for _ in range(ATTEMPTS - 1):
-        time.sleep(PAUSE)
+        time.sleep(RETRY_SECONDS)
         is_alone = _try_alone(connection)
         if is_alone:
             break

@@ -3,7 +3,7 @@
 import pytest
 
 from ors_server import ImageBlock, TextBlock, ToolOutput, tool
-from ors_server.doors.http.sse import LONG
+from ors_server.doors.http.sse import LONG_CHARACTERS
 from ors_server.doors.mcp.mcp_results import EXTENSION, RESULT_KEY
 from tests.conformance.mcp.conftest import HANDSHAKE, MODERN, Site
 from tests.fixtures.single_task import SingleTask
@@ -12,16 +12,16 @@ STAND_IN = f'"long-value-{"0" * 32}"'
 """What a stand-in looks like, in a text of an author's."""
 OUTPUTS = {
     "short": ToolOutput.ongoing('é\x01"\\ \u2028😀' + STAND_IN, reward=0.5),
-    "just short": ToolOutput.ongoing("x" * (LONG - 100), reward=0.5),
-    "just long": ToolOutput.ongoing("x" * LONG, reward=0.5),
+    "just short": ToolOutput.ongoing("x" * (LONG_CHARACTERS - 100), reward=0.5),
+    "just long": ToolOutput.ongoing("x" * LONG_CHARACTERS, reward=0.5),
     "controls": ToolOutput.ongoing("\x01\nabcdef" * 40_000, reward=0.5),
     "letters": ToolOutput.ongoing("é😀\u2028 abcdefghijkl" * 20_000, reward=0.5),
     "a stand-in": ToolOutput.ongoing(STAND_IN * 6_000, reward=0.5),
     "two texts and an image": ToolOutput(
         blocks=[
-            TextBlock(text="a" * LONG, detail={"a": None, "b": [True, 1.5, {}]}),
-            ImageBlock(data="A" * LONG, mimeType="image/png"),
-            TextBlock(text="b" * LONG),
+            TextBlock(text="a" * LONG_CHARACTERS, detail={"a": None, "b": [True, 1.5, {}]}),
+            ImageBlock(data="A" * LONG_CHARACTERS, mimeType="image/png"),
+            TextBlock(text="b" * LONG_CHARACTERS),
         ],
         reward=0.25,
     ),
@@ -35,7 +35,7 @@ class Speaker(SingleTask):
 
     name = "speaker"
     SPLIT = "test"
-    TASKS = ({"text": "t" * 2 * LONG},)
+    TASKS = ({"text": "t" * 2 * LONG_CHARACTERS},)
 
     def get_prompt(self) -> str:
         return str(self.task_spec["text"])
@@ -89,7 +89,7 @@ async def test_the_json_is_that_of_a_short_result(speaker, era):
 
 
 async def test_long_prompts_tasks_and_lobbies_are_whole(speaker, era):
-    text = "t" * 2 * LONG
+    text = "t" * 2 * LONG_CHARACTERS
     session = await speaker.start("speaker")
     async with speaker.client(f"/sessions/{session}/mcp", era) as client:
         (offer, *_) = (await client.list_prompts()).prompts

@@ -160,7 +160,7 @@ def rows_of(page, name):
 def test_all_attempts_are_in_the_page_and_the_first_are_read_without_script():
     page = page_of(make_lively(40, 3))
     in_sight, more = rows_of(page, "attempts")
-    assert (len(in_sight), len(more)) == (report_rows.PAGE, 120 - report_rows.PAGE)
+    assert (len(in_sight), len(more)) == (report_rows.ROWS_PER_PAGE, 120 - report_rows.ROWS_PER_PAGE)
     assert len(set(in_sight + more)) == 120
     statuses = [re.findall('<span class="badge (.*?)">', row)[0] for row in in_sight + more]
     assert set(statuses) == {"done", "errored"}

@@ -5,7 +5,13 @@ from datetime import timedelta
 
 from ors_server.export.chat import ConversationOptions
 from ors_server.export.episodes import UNFINISHED, ExportCounts
-from ors_server.export.preferences import PAGE, TIED, WITHOUT_JUDGEMENT, Pairing, export_preferences
+from ors_server.export.preferences import (
+    EPISODES_AT_ONCE,
+    TIED,
+    WITHOUT_JUDGEMENT,
+    Pairing,
+    export_preferences,
+)
 from ors_server.store.episode_filter import ALL, EpisodeFilter
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.recorded_episodes import BEGINNING, Played, of_every_kind, step_of, write
@@ -94,7 +100,7 @@ async def test_episodes_of_every_kind_give_the_pairs_that_they_hold():
 
 
 async def test_groups_may_be_spread_over_many_pages():
-    episodes = [play(f"e{n}", float(n), n, task={"n": n % 7}) for n in range(PAGE + 20)]
+    episodes = [play(f"e{n}", float(n), n, task={"n": n % 7}) for n in range(EPISODES_AT_ONCE + 20)]
     found = await pairs(episodes)
     assert len(found) == 7
     assert all(int(low[1:]) < 7 for _, low in found)

@@ -173,7 +173,7 @@ def test_a_record_in_memory_is_read_at_its_server(run, serve_live):
 
 
 def test_more_episodes_than_a_page_are_listed(run, where, monkeypatch, long_one, short_one):
-    monkeypatch.setattr("ors_server.cli.episodes_source.PAGE", 1)
+    monkeypatch.setattr("ors_server.cli.episodes_source.EPISODES_AT_ONCE", 1)
     ran = run("episodes", "list", "--json", "--limit", "2", *where)
     assert len(ran.out.splitlines()) == 2
 

@@ -29,7 +29,7 @@ from ors_server.model.trajectory import (
 )
 from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.sessions.manager import SessionManager
-from ors_server.store.episode_updates import BATCH
+from ors_server.store.episode_updates import MAX_STEPS
 from ors_server.store.memory import MemoryStore
 from ors_server.testing import FakeClock
 
@@ -247,14 +247,14 @@ async def test_the_store_is_asked_less_often_while_nothing_happens(reading, stor
 
 
 async def test_a_long_record_is_sent_piece_by_piece(reading, store):
-    await store.add(*range(1, 2 * BATCH + 2))
+    await store.add(*range(1, 2 * MAX_STEPS + 2))
     await store.close(ID, first_summary(ORIGIN))
     reader = await reading()
-    assert reader.names == [*["step"] * BATCH, "summary", *["step"] * (BATCH + 1), "end"]
-    assert reader.text.count("\nid: ") == 2 * BATCH + 1
+    assert reader.names == [*["step"] * MAX_STEPS, "summary", *["step"] * (MAX_STEPS + 1), "end"]
+    assert reader.text.count("\nid: ") == 2 * MAX_STEPS + 1
 
 
-@pytest.mark.parametrize("count", [0, BATCH, 2 * BATCH])
+@pytest.mark.parametrize("count", [0, MAX_STEPS, 2 * MAX_STEPS])
 async def test_a_record_of_whole_pieces_ends_too(reading, store, count):
     await store.add(*range(1, count + 1))
     await store.close(ID, first_summary(ORIGIN))

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ors_server.doors.http.sse import LONG, TEXT_PART, is_long, json_parts
+from ors_server.doors.http.sse import LONG_CHARACTERS, STRING_CHARACTERS, is_long, json_parts
 from ors_server.model.wire import compact_json
 
-LONG_TEXT = 'é\x01"\\\u2028😀 ' * (LONG // 4)
+LONG_TEXT = 'é\x01"\\\u2028😀 ' * (LONG_CHARACTERS // 4)
 VALUES = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=20)
-    | st.sampled_from(["", LONG_TEXT, "a" * (TEXT_PART + 1), "\ud800"]),
+    | st.sampled_from(["", LONG_TEXT, "a" * (STRING_CHARACTERS + 1), "\ud800"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=8,
 )
@@ -42,7 +42,7 @@ def test_no_part_is_long(value):
     assert is_long(value)
     parts = list(json_parts(value))
     assert b"".join(parts).decode() == json.dumps(value, separators=(",", ":"))
-    assert max(map(len, parts)) < 13 * TEXT_PART  # a character takes 12 bytes at most, as two escapes
+    assert max(map(len, parts)) < 13 * STRING_CHARACTERS  # a character takes 12 bytes at most, as two escapes
 
 
 @pytest.mark.parametrize("value", ["a", ["a"] * 1_000, {"a": [1.5, None, {"b": "c" * 10_000}]}])

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ors_server.doors.http.sse import (
     END_OF_LIFE,
-    PIECE,
-    TEXT_PART,
+    EVENT_CHARACTERS,
+    STRING_CHARACTERS,
     comment,
     event,
     result_events,
@@ -54,20 +54,31 @@ def test_every_result_arrives_as_it_was_sent(texts):
     assert reassemble(result_events(compact_json({"texts": texts}))) == {"texts": texts}
 
 
-@pytest.mark.parametrize("lead", range(PIECE - 12, PIECE + 3))
+@pytest.mark.parametrize("lead", range(EVENT_CHARACTERS - 12, EVENT_CHARACTERS + 3))
 def test_a_cut_before_a_space_loses_nothing(lead):
-    value = {"t": "x" * lead + " " * (2 * PIECE)}
+    value = {"t": "x" * lead + " " * (2 * EVENT_CHARACTERS)}
     stream = result_events(compact_json(value))
     assert reassemble(stream) == value
-    assert max(map(len, stream.split(b"\n"))) < PIECE + 20
+    assert max(map(len, stream.split(b"\n"))) < EVENT_CHARACTERS + 20
     assert stream.endswith(b"\n\n")
     assert all(b":" in line for line in stream.split(b"\n") if line)
 
 
-@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 1])
+@pytest.mark.parametrize(
+    "size",
+    [
+        0,
+        1,
+        EVENT_CHARACTERS - 1,
+        EVENT_CHARACTERS,
+        EVENT_CHARACTERS + 1,
+        2 * EVENT_CHARACTERS,
+        2 * EVENT_CHARACTERS + 1,
+    ],
+)
 def test_a_payload_is_cut_into_as_few_pieces_as_it_needs(size):
     pieces = read(result_events("x" * size))
-    assert len(pieces) <= max(1, -(-size // PIECE))
+    assert len(pieces) <= max(1, -(-size // EVENT_CHARACTERS))
     assert "".join(data for _, data in pieces) == "x" * size
 
 
@@ -84,11 +95,17 @@ def test_a_comment_is_no_event_and_a_session_ends_with_an_empty_end():
     assert read(comment("ping")) == []
 
 
-@given(st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=3 * PIECE), max_size=6))
+@given(
+    st.lists(
+        st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=3 * EVENT_CHARACTERS), max_size=6
+    )
+)
 def test_a_payload_in_parts_is_written_as_it_is_in_one(parts):
     assert b"".join(result_parts(parts)) == result_events("".join(parts))
 
 
-@pytest.mark.parametrize("text", ["", "a", "é\ud800\x00", "😀" * (TEXT_PART + 1), '"' * 3 * TEXT_PART])
+@pytest.mark.parametrize(
+    "text", ["", "a", "é\ud800\x00", "😀" * (STRING_CHARACTERS + 1), '"' * 3 * STRING_CHARACTERS]
+)
 def test_a_text_in_parts_is_the_same_json(text):
     assert "".join(text_json(text)) == json.dumps(text)
