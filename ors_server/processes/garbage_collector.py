@@ -7,7 +7,7 @@ THRESHOLDS = (10_000, 1, 2_000)
 
 A call that runs has about 90 objects, which are gone when it has ended, and with a store on disk all calls of
 a moment wait for the same commit. The first threshold is above the objects of 64 calls: below it, each such
-wave was looked at, for an eighth of the processor time of a call with SQLite, and nothing was found.
+wave was looked at, for a twelfth of the processor time of a call with SQLite, and nothing was found.
 
 Nothing is served during a collection, so that its length is what the slowest calls wait: one of the second
 generation looks at no more than 20,000 new objects, which takes some 6 ms. At 100,000 it took 30 ms, and the
