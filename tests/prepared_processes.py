@@ -156,6 +156,7 @@ class PreparedInterpreter:
         process.returncode = 0  # it is waited for by its number
         interpreter = cls(channel, process.pid)
         if not channel.recv(1):
+            channel.close()
             raise RuntimeError(f"{command[0]} ended before it had imported {', '.join(modules)}")
         return interpreter
 

@@ -24,14 +24,14 @@ from ors_server.processes.offload import OffloadLimits, PreparedPool
 from ors_server.rewards.result import RewardResult
 
 PINNED = "reasoning-gym==0.1.25"
-EDITION = "3"
+EDITION = "4"
 """Changes whenever the same dataset and options give other prompts or rewards than before."""
 LIMITS = OffloadLimits(cpu_seconds=20.0, memory_bytes=2048 * offload.MIB)
 """For making a problem, or for scoring an answer."""
 MODULE = "ors_server.adapters.reasoning_gym_worker"
 _make = offload.FunctionPath(f"{MODULE}:make_problem")
 _score = offload.FunctionPath(f"{MODULE}:score_answer")
-_distinct = offload.FunctionPath(f"{MODULE}:list_distinct")
+_list_tasks = offload.FunctionPath(f"{MODULE}:list_tasks")
 _check = offload.FunctionPath(f"{MODULE}:check_options")
 
 
@@ -74,9 +74,9 @@ _REPEATING = """
 """
 REPEATING = frozenset(_REPEATING.split())
 """Datasets that repeat questions within their first 1,100 and are quick to compare, as was measured."""
-REPEATS = Path(__file__).with_name("reasoning_gym_repeats.json")
-"""For datasets that repeat questions and are slow to compare, without options: indices whose question an
-earlier index has, as `list_distinct` found them in up to 40 seconds of processor time for each dataset."""
+LEFT_OUT = Path(__file__).with_name("reasoning_gym_left_out.json")
+"""For datasets that are slow to list, without options: the indices that are not tasks, as `list_tasks` found
+them in up to 40 seconds of processor time for each dataset."""
 _NO_ANSWER = "it stores no answer, so nothing shows that its problems can be solved"
 BROKEN = MappingProxyType(
     {
@@ -173,8 +173,9 @@ def from_reasoning_gym(
     """Make an environment of a dataset of reasoning-gym; its tool is `submit(answer)`.
 
     A task is an index of the dataset: those of `train` come first, those of `test` after them. An index that
-    repeats an earlier question is not a task, so there may be fewer than requested; datasets that are slow to
-    compare are not compared if they have options or another seed. The dataset's own `score_answer` grades.
+    repeats an earlier question, or whose own answer is refused, is not a task, so there may be fewer than
+    requested; datasets that are slow to compare are not compared if they have options or another seed. The
+    dataset's own `score_answer` grades.
     It runs in a worker process with limits; an answer that it cannot read earns 0.
 
     Args:
@@ -195,9 +196,9 @@ def from_reasoning_gym(
 
 
 @functools.cache
-def _read_repeats() -> Mapping[str, Sequence[int]]:
-    repeats: dict[str, list[int]] = json.loads(REPEATS.read_text())
-    return repeats
+def _read_left_out() -> Mapping[str, Sequence[int]]:
+    left_out: dict[str, list[int]] = json.loads(LEFT_OUT.read_text())
+    return left_out
 
 
 def _make_class(settings: DatasetSettings) -> type[Environment]:
@@ -208,12 +209,12 @@ def _make_class(settings: DatasetSettings) -> type[Environment]:
         if mistake:
             raise EnvironmentDefinitionError(f"{label}: {mistake}")
     indices: Sequence[int] = range(settings.train_tasks + settings.test_tasks)
-    # With other options or another seed, the stored list of repeats does not hold.
+    # With other options or another seed, the stored list does not hold.
     if settings == DatasetSettings(settings.dataset):
-        repeats = frozenset(_read_repeats().get(settings.dataset, ()))
-        indices = [index for index in indices if index not in repeats]
+        left_out = frozenset(_read_left_out().get(settings.dataset, ()))
+        indices = [index for index in indices if index not in left_out]
     if settings.dataset in REPEATING:
-        indices = workers().call(_distinct, settings.dataset, settings.config(), limits=LIMITS)
+        indices = workers().call(_list_tasks, settings.dataset, settings.config(), limits=LIMITS)
     train, test = share_tasks(settings, len(indices))
     digest = hashlib.sha256(settings.config().encode()).hexdigest()[:8]
     return type(

@@ -44,11 +44,17 @@ def check_options(dataset: str, options: str) -> str:
     return ""
 
 
-def list_distinct(dataset: str, options: str) -> list[int]:
-    """Return the indices of a dataset whose question no earlier index has; options as for `make_problem`."""
+def list_tasks(dataset: str, options: str) -> list[int]:
+    """Return the indices of a dataset that are tasks; options as for `make_problem`.
+
+    An index is none if an earlier one has its question, or if its own answer is refused, as too long, or as
+    the question again: that of one in eleven integrals is SymPy's `Integral`, which the dataset would pay.
+    """
     first: dict[str, int] = {}
     for index in range(int(json.loads(options)["size"])):
-        first.setdefault(_entry(dataset, options, index)["question"], index)
+        entry = _entry(dataset, options, index)
+        if not refuse(dataset, str(entry["answer"])):
+            first.setdefault(entry["question"], index)
     return list(first.values())
 
 

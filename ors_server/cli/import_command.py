@@ -55,7 +55,7 @@ def import_environments(options: ImportOptions) -> None:
 
     With --check, the oracle, an agent that does nothing, and one that plays random calls play each
     environment; prompts and returns are compared between two plays; and the checks of `check` run. The
-    status is 1 if anything fails.
+    status is 1 if anything fails but a check that an environment only should pass.
 
     `import atif PATH...` writes the episodes of documents of ATIF 1.0 to 1.8 to a store. Those that are in it
     stay as they are. Documents that cannot be read are named, and the status is then 1.
@@ -175,8 +175,8 @@ def _print(proofs: list[dict[str, Any]], broken: list[dict[str, str]], options: 
         for proof in proofs:
             say(proof["reference"])
     for proof in proofs:
-        for problem in proof["problems"]:
-            complain(f"{proof['reference']}: {problem}")
+        for failure in (*proof["problems"], *proof.get("remarks", ())):
+            complain(f"{proof['reference']}: {failure}")
     for failure in broken:
         verb = "broken" if options.include_broken else "left out"
         complain(f"{verb}: {failure['reference']}: {failure['reason']}")

@@ -59,6 +59,8 @@ class ImportProof:
     """Number of checks of the suite by outcome: `pass`, `fail`, `skip`."""
     problems: tuple[str, ...]
     """What failed; empty if the environment can be relied on."""
+    remarks: tuple[str, ...]
+    """Checks that failed and that an environment only should pass."""
 
     def describe(self) -> JSONObject:
         """Return it as JSON."""
@@ -96,7 +98,8 @@ async def prove(
         definition, tasks_per_split=tasks, on_progress=lambda text: on_progress(f"{reference}: {text}")
     )
     outcomes = [verdict.outcome for verdict in report.verdicts]
-    problems += [str(verdict) for verdict in report.failed() if verdict.check.level is Level.MUST]
+    failed = list(report.failed())
+    problems += [str(verdict) for verdict in failed if verdict.check.level is Level.MUST]
     sizes = {split.name: await definition.tasks.num_tasks(split.name) for split in definition.splits}
     return ImportProof(
         reference,
@@ -108,6 +111,7 @@ async def prove(
         is_repeatable,
         {outcome: outcomes.count(outcome) for outcome in ("pass", "fail", "skip")},
         tuple(problems),
+        tuple(str(verdict) for verdict in failed if verdict.check.level is not Level.MUST),
     )
 
 

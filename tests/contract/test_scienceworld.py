@@ -96,7 +96,11 @@ async def test_a_jvm_that_is_killed_or_stopped_under_play_is_replaced_and_the_ep
         name = "hurried"
         action_timeout = 60.0 if number == signal.SIGKILL else 30.0
 
-    async with open_environment(Hurried, resources=pool) as client:
+    # The pool that the tests share has games with one limit only.
+    async with (
+        ResourcePool() as own,
+        open_environment(Hurried, resources=pool if number == signal.SIGKILL else own) as client,
+    ):
         session = await client.create(split="train", index=index_of("lifespan-longest-lived"))
         first, second, *rest = gold(index_of("lifespan-longest-lived"))
         await session.submit(*first)

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from ors_server.model.errors import OrsServerError
 from ors_server.resources import WorkerEnvResource, WorkerEnvResourceSpec
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.worker_processes import wait_until_gone
+from tests.prepared_processes import PreparedPopen
 
 FILE = Path(__file__).parents[1] / "fixtures/worker_environments.py"
 SPEC = WorkerEnvResourceSpec(f"{FILE}:Workshop", category="kills", max_global_num=6)
@@ -33,6 +35,13 @@ GOAL = 0.3e-3
 """Seconds that a call may cost: design/environments.md."""
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(autouse=True)
+def started_cold(monkeypatch):
+    """Has workers started by this process, which finds and kills its own children."""
+    if subprocess.Popen is PreparedPopen:
+        monkeypatch.setattr(subprocess, "Popen", PreparedPopen.__base__)
 
 
 class Counting(Environment):

@@ -120,6 +120,16 @@ async def test_what_cannot_be_relied_on_is_a_problem():
     assert not proof.is_repeatable
     assert "the same seed gave other prompts or returns the second time" in proof.problems
     assert any("gold-earns-the-most" in problem for problem in proof.problems)
+    assert not any(" SHOULD " in problem for problem in proof.problems)
+    assert any(" SHOULD reward-range" in remark for remark in proof.remarks)
+
+
+def test_every_failed_check_is_named(capsys, monkeypatch):
+    monkeypatch.setattr("ors_server.environments.sources.load_source", lambda _: made_up(lambda _: Wobbling))
+    assert main(["import", "made_up/wobbling", "--check", "--tasks", "1"]) == 1
+    printed = capsys.readouterr().err
+    assert "gold-earns-the-most" in printed
+    assert "SHOULD reward-range" in printed
 
 
 def test_an_environment_that_cannot_be_made_is_reported(capsys, monkeypatch):

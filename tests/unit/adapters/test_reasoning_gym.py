@@ -1,5 +1,6 @@
 """Datasets of reasoning-gym as environments, with the real package: prompts, rewards, hostile answers."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,10 @@ from tests.fixtures.ordinary_cases import every
 pytestmark = pytest.mark.external
 CONFIG = '{"seed": 0, "size": 1100}'
 CHECKED = ("leg_counting", "simple_equations", "list_functions")
+
+
+LIMITS_OF_LISTS = replace(LIMITS, cpu_seconds=100.0)
+"""For making all problems of a dataset."""
 
 
 def make_problem(*arguments):
@@ -37,12 +42,21 @@ def test_an_index_that_repeats_a_question_is_no_task(dataset, sizes):
     assert [verdict.outcome for verdict in report.verdicts] == ["pass", "pass"], report
 
 
-@pytest.mark.parametrize(("dataset", "sizes"), [("jugs", (544, 54)), ("codeio", (989, 98))])
-def test_the_repeats_of_datasets_that_are_slow_to_compare_are_listed(dataset, sizes):
+@pytest.mark.parametrize(
+    ("dataset", "sizes"),
+    [
+        ("jugs", (544, 54)),
+        ("codeio", (987, 98)),
+        pytest.param("intermediate_integration", (698, 69), marks=pytest.mark.stress),
+    ],
+)
+def test_what_is_not_a_task_is_listed_for_datasets_that_are_slow_to_compare(dataset, sizes):
     environment: Any = from_reasoning_gym(dataset)
     assert tuple(environment.num_tasks(split) for split in ("train", "test")) == sizes
     tasks = [task["index"] for split in ("train", "test") for task in environment.get_task_range(split)]
-    assert tasks == workers().call(FunctionPath(f"{MODULE}:list_distinct"), dataset, CONFIG, limits=LIMITS)
+    assert tasks == workers().call(
+        FunctionPath(f"{MODULE}:list_tasks"), dataset, CONFIG, limits=LIMITS_OF_LISTS
+    )
 
 
 def test_a_program_of_codeio_that_writes_a_file_writes_none_where_the_server_runs(tmp_path, monkeypatch):
