@@ -41,7 +41,7 @@ def measure(rounds: int = 3) -> list[Row]:
         bare.append(_bare())
         ours.append(anyio.run(_ours))
     steps = 2 * len(_actions())
-    rate, peer = (steps / statistics.median(one[0] for one in runs) for runs in (ours, bare))
+    rate, peer = (steps / statistics.median(run[0] for run in runs) for runs in (ours, bare))
     memory_mib, bare_mib = (statistics.median(run[1] for run in runs) / (1 << 20) for runs in (ours, bare))
     return [
         Row("ScienceWorld, steps of one session", "steps/s", rate, peer, BARE, RATE),

@@ -47,8 +47,8 @@ def check_options(dataset: str, options: str) -> str:
 def list_tasks(dataset: str, options: str) -> list[int]:
     """Return the indices of a dataset that are tasks; options as for `make_problem`.
 
-    An index is none if an earlier one has its question, or if its own answer is refused, as too long, or as
-    the question again: that of one in eleven integrals is SymPy's `Integral`, which the dataset would pay.
+    An index is not a task if an earlier one has its question, or if its own answer is refused, as too long,
+    or as the question again: one in eleven integrals has SymPy's `Integral`, which the dataset would pay.
     """
     first: dict[str, int] = {}
     for index in range(int(json.loads(options)["size"])):

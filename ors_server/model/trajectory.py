@@ -158,8 +158,8 @@ class Fork:
     """Steps that both share: the fork's record begins with copies of them, its sums with theirs."""
 
 
-NO_LABELS: Mapping[str, str] = {}
-"""Of the many episodes without labels: each dictionary would take 64 bytes."""
+NOTHING: Mapping[str, Any] = {}
+"""Of the many episodes without labels, penalties or metrics: each dictionary would take 64 bytes."""
 
 
 def is_unjudged(metadata: Mapping[str, Any]) -> bool:
@@ -405,10 +405,6 @@ def greatest_of(steps: Sequence[Step]) -> dict[str, Any]:
     }
 
 
-_NONE: Mapping[str, float] = {}
-"""Of the many episodes without penalties or metrics: each dictionary would take 64 bytes."""
-
-
 def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
     """Return the figures of a state."""
     penalties, metrics = state.penalties, state.metrics
@@ -419,7 +415,7 @@ def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
         withheld=state.withheld or 0.0,
         reward_sum=state.reward_sum,
         penalty_sum=state.penalty_sum if penalties else 0.0,
-        penalties={cause.value: amount for cause, amount in penalties.items()} if penalties else _NONE,
+        penalties={cause.value: amount for cause, amount in penalties.items()} if penalties else NOTHING,
         discounted_return=state.discounted_return,
         last_reward=state.last_reward,
         best_reward=state.best_reward,
@@ -433,7 +429,7 @@ def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
         started_at=None if state.started_at is None else wall_time(origin, state, state.started_at),
         last_call_at=None if state.last_call_at is None else wall_time(origin, state, state.last_call_at),
         finished_at=None if state.finished_at is None else wall_time(origin, state, state.finished_at),
-        metrics=describe_metrics(metrics) if metrics else _NONE,
+        metrics=describe_metrics(metrics) if metrics else NOTHING,
     )
 
 

@@ -33,7 +33,7 @@ from ors_server.model.host_slot import host_name
 from ors_server.model.logs import secret_values
 from ors_server.model.recording import task_digest
 from ors_server.model.trajectory import (
-    NO_LABELS,
+    NOTHING,
     SEEDS,
     EpisodeOrigin,
     EpisodeRecord,
@@ -122,7 +122,7 @@ async def make_session(
         seed=randbelow(SEEDS) if request.seed is None else request.seed,
         visibility=visibility.value,
         toolset=request.toolset,
-        labels=dict(request.labels) if request.labels else NO_LABELS,
+        labels=dict(request.labels) if request.labels else NOTHING,
         packages=definition.packages,
         creation=creation_digest(request),
         has_secrets=needs_secrets(request),

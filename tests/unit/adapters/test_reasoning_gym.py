@@ -18,10 +18,8 @@ from tests.fixtures.ordinary_cases import every
 pytestmark = pytest.mark.external
 CONFIG = '{"seed": 0, "size": 1100}'
 CHECKED = ("leg_counting", "simple_equations", "list_functions")
-
-
-LIMITS_OF_LISTS = replace(LIMITS, cpu_seconds=100.0)
-"""For making all problems of a dataset."""
+LONGER = replace(LIMITS, cpu_seconds=100.0)
+"""For making all problems of a dataset whose problems take longest."""
 
 
 def make_problem(*arguments):
@@ -43,20 +41,18 @@ def test_an_index_that_repeats_a_question_is_no_task(dataset, sizes):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "sizes"),
+    ("dataset", "sizes", "limits"),
     [
-        ("jugs", (544, 54)),
-        ("codeio", (987, 98)),
-        pytest.param("intermediate_integration", (698, 69), marks=pytest.mark.stress),
+        ("jugs", (544, 54), LIMITS),
+        ("codeio", (987, 98), LIMITS),
+        pytest.param("intermediate_integration", (698, 69), LONGER, marks=pytest.mark.stress),
     ],
 )
-def test_what_is_not_a_task_is_listed_for_datasets_that_are_slow_to_compare(dataset, sizes):
+def test_what_is_not_a_task_is_listed_for_datasets_that_are_slow_to_compare(dataset, sizes, limits):
     environment: Any = from_reasoning_gym(dataset)
     assert tuple(environment.num_tasks(split) for split in ("train", "test")) == sizes
     tasks = [task["index"] for split in ("train", "test") for task in environment.get_task_range(split)]
-    assert tasks == workers().call(
-        FunctionPath(f"{MODULE}:list_tasks"), dataset, CONFIG, limits=LIMITS_OF_LISTS
-    )
+    assert tasks == workers().call(FunctionPath(f"{MODULE}:list_tasks"), dataset, CONFIG, limits=limits)
 
 
 def test_a_program_of_codeio_that_writes_a_file_writes_none_where_the_server_runs(tmp_path, monkeypatch):
