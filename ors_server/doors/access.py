@@ -15,6 +15,7 @@ from uuid import uuid4
 from ors_server.doors.visitors import Visitors
 from ors_server.model import errors
 from ors_server.model.clock import Clock, SystemClock
+from ors_server.model.enumerations import quick_members
 from ors_server.model.errors import Blame, ForbiddenError, OrsServerError, SettingsError, UnauthenticatedError
 from ors_server.model.logs import get_logger
 from ors_server.model.settings_sources import TomlFile
@@ -31,6 +32,7 @@ MIN_KEY_LENGTH = 16
 """Minimum number of characters of an API key."""
 
 
+@quick_members
 class Role(IntEnum):
     """A caller's permissions; a higher role includes those of the lower ones."""
 

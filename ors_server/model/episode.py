@@ -11,16 +11,12 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ors_server.model.enumerations import Word, quick_members
 from ors_server.model.policy import TOOL_COMPONENT, WITHHELD, EpisodePolicy, PenaltyCause
 
 
-class _Word(StrEnum):
-    """A word of the table, with the hash of its string: an enumeration's own is ten times as slow."""
-
-    __hash__ = str.__hash__
-
-
-class Phase(_Word):
+@quick_members
+class Phase(Word):
     """The phase of an episode."""
 
     CREATED = "created"
@@ -39,7 +35,8 @@ class Phase(_Word):
     """Deleted on request, or with the server; only its record is left."""
 
 
-class EpisodeEvent(_Word):
+@quick_members
+class EpisodeEvent(Word):
     """An event that moves an episode from one phase to another."""
 
     SETUP_DONE = "setup_done"
@@ -54,6 +51,7 @@ class EpisodeEvent(_Word):
     DELETE = "delete"
 
 
+@quick_members
 class StopReason(StrEnum):
     """Why an episode ended."""
 
@@ -74,7 +72,8 @@ class StopReason(StrEnum):
     FAILED = "failed"
 
 
-class OutcomeKind(_Word):
+@quick_members
+class OutcomeKind(Word):
     """The kind of a call's outcome, before penalties."""
 
     COMPLETED = "completed"
@@ -338,28 +337,29 @@ def apply_outcome(
     best = state.best_reward
     if earned is not None and (best is None or earned > best):
         best = earned
-    new_state = EpisodeState(  # every field by name, which costs half of what `_replace` does
-        created_at=moved_state.created_at,
-        phase=moved_state.phase,
-        steps=number,
-        episode_return=state.episode_return + paid,
-        discounted_return=state.discounted_return + policy.discount ** (number - 1) * paid,
-        withheld=withheld,
-        reward_sum=state.reward_sum + (tool_reward or 0.0),
-        penalties=penalties,
-        last_reward=state.last_reward if reward is None else reward,
-        best_reward=best,
-        metrics=metrics,
-        ungraded_steps=state.ungraded_steps + (earned is None),
-        failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
-        refused_steps=state.refused_steps + (outcome.kind is OutcomeKind.INVALID_CALL),
-        penalised_steps=state.penalised_steps + bool(charged),
-        unjudged_steps=unjudged,
-        started_at=moved_state.started_at,
-        last_call_at=now,
-        finished_at=moved_state.finished_at,
-        stop_reason=moved_state.stop_reason,
-        waived=state.waived + outcome.waived,
+    # All fields in their order: by name they would take twice as long, `_replace` four times.
+    new_state = EpisodeState(
+        moved_state.created_at,
+        moved_state.phase,
+        number,
+        state.episode_return + paid,
+        state.discounted_return + policy.discount ** (number - 1) * paid,
+        withheld,
+        state.reward_sum + (tool_reward or 0.0),
+        penalties,
+        state.last_reward if reward is None else reward,
+        best,
+        metrics,
+        state.ungraded_steps + (earned is None),
+        state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
+        state.refused_steps + (outcome.kind is OutcomeKind.INVALID_CALL),
+        state.penalised_steps + bool(charged),
+        unjudged,
+        moved_state.started_at,
+        now,  # of the last call
+        moved_state.finished_at,
+        moved_state.stop_reason,
+        state.waived + outcome.waived,
     )
     return new_state, StepReward(number, reward, earned, components, stop_reason is not None, stop_reason)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import ConfigDict, Field
 
+from ors_server.model.enumerations import quick_members
 from ors_server.model.episode import EpisodeState, Metric
 from ors_server.model.errors import BLAME_BY_CODE, Blame
 from ors_server.model.model_turn import MODEL_TURN
@@ -59,6 +60,7 @@ class UserTurn:
     """Until the answer arrived."""
 
 
+@quick_members
 class StepStatus(StrEnum):
     """The status of one recorded call."""
 

@@ -2,7 +2,10 @@
 
 from enum import StrEnum
 
+from ors_server.model.enumerations import quick_members
 
+
+@quick_members
 class Visibility(StrEnum):
     """How much of the numbers reaches an agent; its end reaches it in words, with every setting."""
 

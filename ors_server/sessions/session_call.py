@@ -11,6 +11,7 @@ import anyio
 from ors_server.environments.boundary import encodable
 from ors_server.environments.call_context import ProgressListener
 from ors_server.environments.calling_client import CallingClient, NoClient
+from ors_server.model.enumerations import quick_members
 from ors_server.model.errors import (
     CallCancelledError,
     CallIdReusedError,
@@ -296,6 +297,7 @@ def wake(reader: "asyncio.Future[None]") -> None:
         reader.set_result(None)
 
 
+@quick_members
 class Concurrency(Enum):
     """How a call shares its session with others."""
 

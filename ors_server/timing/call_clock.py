@@ -53,7 +53,6 @@ class CallClock:
         "_has_waited",
         "_held_s",
         "_late_before_s",
-        "_loop",
         "_now",
         "_pauses",
         "_scope",
@@ -97,7 +96,6 @@ class CallClock:
         """Awaited starts that have not been reported yet."""
         self._held_s = 0.0
         self.has_rung = False
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._scope: anyio.CancelScope | None = None
         """Is cancelled when the time is up."""
         self._timer: asyncio.TimerHandle | None = None
@@ -178,25 +176,26 @@ class CallClock:
     def scope(self, *, shield: bool = False) -> anyio.CancelScope:
         """Return a scope that is cancelled when the time is up, until `stop`.
 
-        The clock was just started. The scope's deadline is kept up to date, for code that plans by it.
+        The clock was just started. The scope's deadline is the clock's, for code that plans by it.
         """
-        deadline = math.inf
-        if self.limit != math.inf:
-            self._loop = asyncio.get_running_loop()
-            if not self._pauses:
-                self._due = time.monotonic() + self.limit
-                deadline = self._due + _MARGIN
-        self._scope = scope = _scope_class()(deadline=deadline, shield=shield)
+        if self.limit != math.inf and not self._pauses:
+            self._due = time.monotonic() + self.limit
+        self._scope = scope = _clock_scope_class()(self, shield=shield)
         return scope
+
+    @property
+    def deadline(self) -> float:
+        """When the code should be done by the event loop's time; infinite without a limit and in a pause."""
+        return self._due + _MARGIN
 
     def arm(self) -> None:
         """Set the timer, before the code waits for the first time; a second call does nothing."""
-        if self._timer is None and self._loop is not None and not self._pauses:
-            self._timer = self._loop.call_at(self._due, self._ring)
+        if self._timer is None and self._due != math.inf and self._scope is not None:
+            self._timer = asyncio.get_running_loop().call_at(self._due, self._ring)
 
     def stop(self) -> None:
         """Never ring."""
-        self._loop = self._scope = None
+        self._scope = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -227,21 +226,18 @@ class CallClock:
             self._since, self._late_before_s, _ = max(begun, key=operator.itemgetter(0))
 
     def _plan(self) -> None:
-        if self._loop is not None:
+        if self._scope is not None and self.limit != math.inf:
             self._wake_after(math.inf if self._pauses else self.left_s)
 
     def _wake_after(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._loop is None or self._scope is None or self._scope.cancel_called:
-            return
-        if seconds == math.inf:
-            self._scope.deadline = math.inf
+        if self._scope is None or self._scope.cancel_called:
             return
         self._due = time.monotonic() + max(0.0, seconds)
-        self._scope.deadline = self._due + _MARGIN
-        self._timer = self._loop.call_at(self._due, self._ring)
+        if seconds != math.inf:
+            self._timer = asyncio.get_running_loop().call_at(self._due, self._ring)
 
     def _ring(self) -> None:
         """Look again, for the time should be over."""
@@ -260,6 +256,30 @@ class CallClock:
 @functools.cache
 def _scope_class() -> type[anyio.CancelScope]:
     return type(anyio.CancelScope())
+
+
+@functools.cache
+def _clock_scope_class() -> Callable[..., anyio.CancelScope]:
+    """Return a scope whose deadline is a clock's, which alone sets a timer: anyio's would be a second one.
+
+    A call of a tool that waits for nothing has none at all.
+    """
+
+    class ClockScope(_scope_class()):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]  # known only when it runs
+        __slots__ = ("_clock",)
+
+        def __new__(cls, _clock: CallClock, *, shield: bool = False) -> "ClockScope":
+            return object.__new__(cls)
+
+        def __init__(self, clock: CallClock, *, shield: bool = False) -> None:
+            super().__init__(shield=shield)
+            self._clock = clock
+
+        @property
+        def deadline(self) -> float:
+            return self._clock.deadline
+
+    return ClockScope
 
 
 def make_scope(*, deadline: float = math.inf, shield: bool = False) -> anyio.CancelScope:

@@ -41,6 +41,7 @@ from ors_server.doors.http.connection_limits import ConnectionLimits, Connection
 from ors_server.doors.http.faults import extra_headers, look_up
 from ors_server.doors.http.messages import EXCHANGE
 from ors_server.doors.http.websocket import OFFER, WebSocketOffer, read_key
+from ors_server.model.enumerations import quick_members
 from ors_server.model.errors import (
     HeaderTooLargeError,
     MalformedRequestError,
@@ -62,10 +63,10 @@ MAX_CACHED_TARGETS = 256
 """Maximum number of request targets whose parts are cached; a target is limited as all headers are."""
 
 
+@quick_members
 class HeaderEffect(Enum):
     """What a header of an answer says about how the answer is written."""
 
-    NONE = auto()
     LENGTH = auto()
     """The number of bytes of the body."""
     CHUNKED = auto()
@@ -74,14 +75,14 @@ class HeaderEffect(Enum):
 
 
 @lru_cache(MAX_CACHED_HEADERS)
-def write_header(name: bytes, value: bytes) -> tuple[bytes, HeaderEffect]:
-    """Return a header's line and its effect; `RuntimeError` if HTTP cannot express it."""
+def write_header(name: bytes, value: bytes) -> tuple[bytes, HeaderEffect | None]:
+    """Return a header's line and its effect, if it has one; `RuntimeError` if HTTP cannot express it."""
     if HEADER_RE.search(name):
         raise RuntimeError("Invalid HTTP header name.")
     if HEADER_VALUE_RE.search(value):
         raise RuntimeError("Invalid HTTP header value.")
     name = name.lower()
-    effect = HeaderEffect.NONE
+    effect: HeaderEffect | None = None
     if name == b"content-length":
         effect = HeaderEffect.LENGTH
     elif name == b"transfer-encoding" and value.lower() == b"chunked":
@@ -139,14 +140,15 @@ class BoundedCycle(RequestResponseCycle):
         for name, value in (*self.default_headers, *headers):
             line, effect = write_header(name, value)
             lines.append(line)
-            if effect is HeaderEffect.NONE:
+            if effect is None:
                 continue
-            if effect is HeaderEffect.CLOSE:
-                self.keep_alive, closes = False, True
+            if effect is HeaderEffect.LENGTH:
+                if self.chunked_encoding is None:
+                    self.expected_content_length, self.chunked_encoding = int(value), False
             elif effect is HeaderEffect.CHUNKED:
                 self.expected_content_length, self.chunked_encoding = 0, True
-            elif self.chunked_encoding is None:
-                self.expected_content_length, self.chunked_encoding = int(value), False
+            else:
+                self.keep_alive, closes = False, True
         if not (self.keep_alive or closes):
             lines.append(b"connection: close\r\n")
         if self.chunked_encoding is None and self.scope["method"] != "HEAD" and status not in _WITHOUT_BODY:
