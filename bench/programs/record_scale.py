@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -125,7 +126,7 @@ async def play(store: EpisodeStore, number: int, steps: int) -> None:
     )
     for place in range(1, steps + 1):
         played.append(step_of(number, place, steps))
-        await store.append(name, played[-1], summary_of(origin, played))
+        await store.append(name, played[-1], partial(summary_of, origin, played))
     summary = summary_of(origin, played)
     store.record_transition(name, Transition("end", "finished", "completed", origin.created_at), summary)
     await store.close(name, summary)

@@ -1,6 +1,7 @@
 """Writes episodes that were read from files to a store."""
 
 from dataclasses import replace
+from functools import partial
 
 from ors_server.export.episode_file import Episode
 from ors_server.store.base import EpisodeStore
@@ -21,7 +22,7 @@ async def store_episode(store: EpisodeStore, episode: Episode) -> bool:
     if record.prompt is not None:
         store.record_prompt(episode_id, record.prompt)
     for step in steps:
-        await store.append(episode_id, step, replace(summary, steps=step.number))
+        await store.append(episode_id, step, partial(replace, summary, steps=step.number))
     for transition in record.transitions:
         store.record_transition(episode_id, transition, summary)
     for incident in record.incidents:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -327,7 +328,9 @@ class EpisodeRecorder:
             self.state = next(states)
             await self.open()
             for step, after in zip(steps, states, strict=True):
-                await self.services.store.append(self.origin.episode_id, step, self._sum_up(after))
+                await self.services.store.append(
+                    self.origin.episode_id, step, partial(summarise, self.origin, after)
+                )
                 self.state = after
 
     def resume_from(self, state: EpisodeState, services: Services) -> None:
@@ -554,7 +557,9 @@ class EpisodeRecorder:
             pending = self.unwritten[0]
             began = perf_counter()
             try:
-                await store.append(self.origin.episode_id, pending.step, self._sum_up(pending.state))
+                await store.append(
+                    self.origin.episode_id, pending.step, partial(summarise, self.origin, pending.state)
+                )
             except StoreError as error:
                 health.fail(error)
                 raise

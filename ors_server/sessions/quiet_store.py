@@ -4,7 +4,7 @@ Nothing is written. While recorded calls are repeated, a reward that reads the s
 ones of the calls that were repeated so far, as it did the first time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from typing_extensions import override
 
@@ -28,7 +28,7 @@ class QuietStore(MemoryStore):
         """Do nothing: the episode is on record."""
 
     @override
-    async def append(self, episode_id: str, step: Step, summary: EpisodeSummary) -> None:
+    async def append(self, episode_id: str, step: Step, summarise: Callable[[], EpisodeSummary]) -> None:
         """Keep a step instead of the one before."""
         self.latest = step
         self._repeated = step.number

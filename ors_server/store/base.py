@@ -1,6 +1,6 @@
 """The interface of an episode store: one writer for each live episode, any number of readers."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -192,7 +192,7 @@ class EpisodeStore(RecordReader, Protocol):
         """Start the record of an episode."""
         ...
 
-    async def append(self, episode_id: str, step: Step, summary: EpisodeSummary) -> None:
+    async def append(self, episode_id: str, step: Step, summarise: Callable[[], EpisodeSummary]) -> None:
         """Write one step, and the summary after it, in one transaction.
 
         A step replaces a stored step of the same number: a caller repeats a step if it does not know whether
@@ -200,6 +200,8 @@ class EpisodeStore(RecordReader, Protocol):
 
         Args:
             step: Its number is at most one more than the last step's; numbers begin at 1.
+            summarise: Returns the summary, in any thread and at any later time. A store in memory needs it
+                once somebody reads it, and one on a disk for the last of the steps that it writes together.
         """
         ...
 

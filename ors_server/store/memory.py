@@ -1,6 +1,6 @@
 """An episode store in memory, which ends with the process."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -57,7 +57,10 @@ from ors_server.store.series import (
 @dataclass(slots=True)
 class _StoredEpisode:
     origin: EpisodeOrigin
-    summary: EpisodeSummary
+    last_read: EpisodeSummary
+    """The summary, unless a step came after it."""
+    summarise: Callable[[], EpisodeSummary] | None = None
+    """Returns the summary after that step."""
     steps: list[Step] = field(default_factory=list[Step])
     prompt: tuple[TextBlock | ImageBlock, ...] | None = None
     transitions: list[Transition] = field(default_factory=list[Transition])
@@ -66,6 +69,16 @@ class _StoredEpisode:
     incidents: list[Incident] | None = None
     notes: dict[str, EpisodeNote] | None = None
     attempt: int | None = None
+
+    @property
+    def summary(self) -> EpisodeSummary:
+        """The current figures: they are computed once, when somebody reads them, and not with each step."""
+        if self.summarise is not None:
+            self.set_summary(self.summarise())
+        return self.last_read
+
+    def set_summary(self, summary: EpisodeSummary) -> None:
+        self.last_read, self.summarise = summary, None
 
     @property
     def attempted(self) -> tuple[str | None, str, str | None, int | None]:
@@ -127,7 +140,7 @@ class MemoryStore:
             self._episodes[origin.episode_id] = _StoredEpisode(origin, first_summary(origin))
             self._newest_of_session[origin.session_id] = origin.episode_id
 
-    async def append(self, episode_id: str, step: Step, summary: EpisodeSummary) -> None:
+    async def append(self, episode_id: str, step: Step, summarise: Callable[[], EpisodeSummary]) -> None:
         """See `EpisodeStore.append`.
 
         Raises:
@@ -141,7 +154,7 @@ class MemoryStore:
         if step.number > len(episode.steps):
             self._count_call(step)
         episode.steps[step.number - 1 : step.number] = [step]
-        episode.summary = summary
+        episode.summarise = summarise
 
     def _count_call(self, step: Step) -> None:
         number = int(step.started_at.timestamp()) // 60  # since 1970, as `MINUTE` counts
@@ -159,7 +172,7 @@ class MemoryStore:
         episode = self._episodes.get(episode_id)
         if episode is not None:
             episode.transitions.append(transition)
-            episode.summary = summary
+            episode.set_summary(summary)
 
     def record_prompt(self, episode_id: str, blocks: Sequence[TextBlock | ImageBlock]) -> None:
         """See `EpisodeStore.record_prompt`; an unknown episode is ignored."""
@@ -195,7 +208,7 @@ class MemoryStore:
         episode = self._episodes.get(episode_id)
         if episode is None:
             return
-        episode.summary = summary
+        episode.set_summary(summary)
         episode.is_closed = True
         self._closed[episode_id] = None
         while len(self._closed) > self._retain:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any, TypeAlias
 
@@ -102,7 +103,7 @@ async def play(store: EpisodeStore, origin: EpisodeOrigin, steps: int = 1, **end
     """Record an episode to its end and close it; `ending` are fields of the last summary."""
     await store.open(origin)
     for number in range(1, steps + 1):
-        await store.append(origin.episode_id, make_step(number), after(origin, number))
+        await store.append(origin.episode_id, make_step(number), partial(after, origin, number))
     last = after(origin, steps, **{"phase": "finished", "stop_reason": "completed", **ending})
     await store.close(origin.episode_id, last)
     return last
@@ -143,11 +144,11 @@ async def _find_the_newest(store: EpisodeStore) -> None:
 async def _open_twice(store: EpisodeStore) -> None:
     origin = make_origin(1)
     await store.open(origin)
-    await store.append(origin.episode_id, make_step(1), after(origin, 1))
+    await store.append(origin.episode_id, make_step(1), partial(after, origin, 1))
     await store.open(origin)
     record = await store.find(origin.episode_id)
     require_equal(1, record and record.summary.steps, "the steps of an episode that was opened twice")
-    await store.append(origin.episode_id, make_step(2), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2), partial(after, origin, 2))
     require_equal(2, len(await store.steps(origin.episode_id)), "the steps after that")
 
 
@@ -163,7 +164,7 @@ async def _read_slices(store: EpisodeStore) -> None:
     ]
     await store.open(origin)
     for step in steps:
-        await store.append(origin.episode_id, step, after(origin, step.number))
+        await store.append(origin.episode_id, step, partial(after, origin, step.number))
     for start, stop in ((0, None), (0, 2), (1, 3), (4, None), (2, 2), (5, None), (9, 12), (0, 100)):
         require_equal(steps[start:stop], list(await store.steps(origin.episode_id, start, stop)), "a slice")
     require_equal([], list(await store.steps("nobody")), "the steps of an unknown episode")
@@ -178,7 +179,7 @@ async def _append_again(store: EpisodeStore) -> None:
     origin = make_origin(1)
     await store.open(origin)
     for step in (make_step(1), make_step(2), make_step(2), make_step(2, tool="run")):
-        await store.append(origin.episode_id, step, after(origin, step.number))
+        await store.append(origin.episode_id, step, partial(after, origin, step.number))
     steps = await store.steps(origin.episode_id)
     require_equal(
         [make_step(1), make_step(2, tool="run")], list(steps), "steps of which one was appended again"
@@ -189,12 +190,12 @@ async def _refuse_gaps(store: EpisodeStore) -> None:
     origin = make_origin(1)
     await store.open(origin)
     episode_id = origin.episode_id
-    early = store.append(episode_id, make_step(2), after(origin, 2))
+    early = store.append(episode_id, make_step(2), partial(after, origin, 2))
     await raises(StoreError, early, "step 2 before step 1")
-    await store.append(episode_id, make_step(1), after(origin, 1))
-    late = store.append(episode_id, make_step(3), after(origin, 3))
+    await store.append(episode_id, make_step(1), partial(after, origin, 1))
+    late = store.append(episode_id, make_step(3), partial(after, origin, 3))
     await raises(StoreError, late, "step 3 after step 1")
-    lost = store.append("nobody", make_step(1), after(origin, 1))
+    lost = store.append("nobody", make_step(1), partial(after, origin, 1))
     await raises(StoreError, lost, "no such episode")
     record = await store.find(episode_id)
     require_equal(1, record and record.summary.steps, "the figures after what was refused")
@@ -373,7 +374,7 @@ async def _long_names(store: EpisodeStore) -> None:
         origin = make_origin(number, labels={"run": name, "agent": name, name: name}, split=name)
         await store.open(origin)
         step = make_step(1, tool=name)
-        await store.append(origin.episode_id, step, after(origin, 1))
+        await store.append(origin.episode_id, step, partial(after, origin, 1))
         require_equal((step,), tuple(await store.steps(origin.episode_id)), "a step with a long name")
         await store.close(origin.episode_id, after(origin, 1, phase="finished", stop_reason="completed"))
         cases: Sequence[dict[str, Any]] = (
@@ -406,7 +407,7 @@ async def _totals(store: EpisodeStore) -> None:
     await store.open(make_origin(8))
     live = make_origin(9)
     await store.open(live)
-    await store.append(live.episode_id, make_step(1), after(live, 1))
+    await store.append(live.episode_id, make_step(1), partial(after, live, 1))
     totals = await store.totals()
     require_equal((9, 7, 1.5, -1.0, 4.0), _figures(totals), "figures over the graded episodes")
     counts = {result.value: getattr(totals, result.value) for result in EpisodeResult}
@@ -530,9 +531,9 @@ async def _minutes(store: EpisodeStore) -> None:
     begun = [MORNING + timedelta(seconds=seconds) for seconds in (59, 60, 100, 400)]
     for number, (at, status) in enumerate(zip(begun, kinds, strict=True), 1):
         step = make_step(number, started_at=at, status=status)
-        await store.append(origin.episode_id, step, after(origin, number))
+        await store.append(origin.episode_id, step, partial(after, origin, number))
     again = make_step(4, started_at=begun[3], status=StepStatus.UNGRADED)
-    await store.append(origin.episode_id, again, after(origin, 4))
+    await store.append(origin.episode_id, again, partial(after, origin, 4))
     minutes = [
         ((minute.start - MORNING).total_seconds(), minute.calls, minute.refused, minute.failed)
         for minute in await store.calls_by_minute(MORNING + timedelta(seconds=30))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
+from typing import Any
 
 import anyio
 
@@ -180,8 +181,10 @@ class CallClock:
         """
         if self.limit != math.inf and not self._pauses:
             self._due = time.monotonic() + self.limit
-        self._scope = scope = _clock_scope_class()(self, shield=shield)
-        return scope
+        scope = _clock_scope_class()(shield=shield)
+        scope.clock = self
+        self._scope = scope
+        return self._scope
 
     @property
     def deadline(self) -> float:
@@ -259,25 +262,20 @@ def _scope_class() -> type[anyio.CancelScope]:
 
 
 @functools.cache
-def _clock_scope_class() -> Callable[..., anyio.CancelScope]:
+def _clock_scope_class() -> Callable[..., Any]:
     """Return a scope whose deadline is a clock's, which alone sets a timer: anyio's would be a second one.
 
     A call of a tool that waits for nothing has none at all.
     """
 
     class ClockScope(_scope_class()):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]  # known only when it runs
-        __slots__ = ("_clock",)
+        __slots__ = ("clock",)
 
-        def __new__(cls, _clock: CallClock, *, shield: bool = False) -> "ClockScope":
-            return object.__new__(cls)
-
-        def __init__(self, clock: CallClock, *, shield: bool = False) -> None:
-            super().__init__(shield=shield)
-            self._clock = clock
+        clock: CallClock
 
         @property
         def deadline(self) -> float:
-            return self._clock.deadline
+            return self.clock.deadline
 
     return ClockScope
 

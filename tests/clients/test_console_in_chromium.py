@@ -2,6 +2,7 @@
 
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -85,7 +86,7 @@ def append(store, episode_id, step: Step, stop_reason=None):
     async def write():
         origin = (await store.find(episode_id)).origin
         steps = [*await store.steps(episode_id), step]
-        await store.append(episode_id, step, made.summary(origin, steps, None))
+        await store.append(episode_id, step, partial(made.summary, origin, steps, None))
         if stop_reason:
             await store.close(episode_id, made.summary(origin, steps, stop_reason))
 

@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -185,7 +186,7 @@ class Player:
 
     async def _append(self, number, step, origin) -> str:
         try:
-            await self.store.append(origin.episode_id, step, after(origin, step.number))
+            await self.store.append(origin.episode_id, step, partial(after, origin, step.number))
         except StoreError:
             return "refused"
         self.counts[number] = max(step.number, self.counts.get(number, 0))

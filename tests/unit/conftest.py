@@ -201,9 +201,9 @@ class FailingStore(MemoryStore):
         await self._work("open")
         await super().open(origin)
 
-    async def append(self, episode_id: str, step: Any, summary: Any) -> None:
+    async def append(self, episode_id: str, step: Any, summarise: Any) -> None:
         await self._work("append")
-        await super().append(episode_id, step, summary)
+        await super().append(episode_id, step, summarise)
         self.appended.append((step.call_id, step.number))
 
     async def close(self, episode_id: str, summary: Any) -> None:

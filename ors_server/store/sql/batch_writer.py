@@ -72,7 +72,10 @@ class _Rows:
     incidents: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     notes: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     prompts: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, Any])
-    standings: dict[int, EpisodeSummary] = field(default_factory=dict[int, EpisodeSummary])
+    standings: "dict[int, PendingStep | PendingTransition | PendingClose]" = field(
+        default_factory=dict[int, "PendingStep | PendingTransition | PendingClose"]
+    )
+    """The last write of each episode that has a summary: a step's is computed when it is read."""
     """The latest summary by episode."""
     closed: set[int] = field(default_factory=set[int])
     texts: dict[str, bytes] = field(default_factory=dict[str, bytes])
@@ -241,8 +244,8 @@ class BatchWriter:
             [(last,)] = execute(connection, "SELECT max(closed_at) FROM standings", ()).fetchall()
             closing = now if last is None else max(now, last + 1)
         latest = [
-            _standing_row(key, summary, now, closing if key in rows.closed else None)
-            for key, summary in sorted(rows.standings.items(), key=itemgetter(0))
+            _standing_row(key, entry.summary, now, closing if key in rows.closed else None)
+            for key, entry in sorted(rows.standings.items(), key=itemgetter(0))
         ]
         kept_before: set[tuple[str, ...]] = set()
         if rows.reopened:
@@ -303,7 +306,7 @@ def _add_entry(entry: PendingWrite, state: WriteState, rows: _Rows) -> bool:
             rows.prompts.setdefault(state.key, row)
             _add_texts(entry.texts, state.key, rows)
         case PendingClose():
-            rows.standings[state.key] = entry.summary
+            rows.standings[state.key] = entry
             rows.closed.add(state.key)
         case _:
             pass  # an episode that is already open
@@ -326,7 +329,7 @@ def _add_step(entry: PendingStep, state: WriteState, key: int, rows: _Rows) -> N
     tool = entry.columns[_TOOL]
     if tool not in state.tools:  # on record once for each episode, so most steps write nothing
         rows.tools[key, tool] = state
-    rows.standings[key] = entry.summary
+    rows.standings[key] = entry
     if entry.texts:
         _add_texts(entry.texts, key, rows)
 
@@ -336,7 +339,7 @@ def _add_move(entry: PendingTransition, state: WriteState, key: int, rows: _Rows
         entry.position = state.moves
         state.moves += 1
     rows.moves.append((key, entry.position, entry.body.decode(), row_digest(entry.body)))
-    rows.standings[key] = entry.summary
+    rows.standings[key] = entry
 
 
 def _add_incident(entry: PendingIncident, state: WriteState, key: int, rows: _Rows) -> None:

@@ -1,7 +1,7 @@
 """Writes that wait in the queue, and what the store knows of the episode that each belongs to."""
 
 from asyncio import Future
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,9 +90,14 @@ class PendingStep(PendingWrite):
     columns: tuple[Any, ...]
     """What its row has in columns (`columns.step_columns`)."""
     body: bytes
-    summary: EpisodeSummary
+    summarise: Callable[[], EpisodeSummary]
     blob_refs: str | None = None
     texts: Mapping[str, bytes] = field(default_factory=lambda: NO_TEXTS)
+
+    @property
+    def summary(self) -> EpisodeSummary:
+        """The summary after the step; computed at each look."""
+        return self.summarise()
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -136,7 +136,7 @@ class SqlStore(SqlReader):
             raise
         state.steps = max(state.steps, state.last_found)
 
-    async def append(self, episode_id: str, step: Step, summary: EpisodeSummary) -> None:
+    async def append(self, episode_id: str, step: Step, summarise: Callable[[], EpisodeSummary]) -> None:
         """See `EpisodeStore.append`.
 
         Raises:
@@ -147,7 +147,7 @@ class SqlStore(SqlReader):
         number = step.number
         if number > state.steps + 1:
             raise StoreError(f"step {number} cannot follow step {state.steps}")
-        entry = self._pending_step(state, step, summary)
+        entry = self._pending_step(state, step, summarise)
         if self._queue.is_full:
             await self._queue.wait_for_space()
         is_new = number > state.steps
@@ -301,7 +301,9 @@ class SqlStore(SqlReader):
             raise StoreError(f"the episode {episode_id!r} was never opened")
         return self._states.setdefault(episode_id, WriteState(episode_id, steps=number))
 
-    def _pending_step(self, state: WriteState, step: Step, summary: EpisodeSummary) -> PendingStep:
+    def _pending_step(
+        self, state: WriteState, step: Step, summarise: Callable[[], EpisodeSummary]
+    ) -> PendingStep:
         blob_refs, texts = None, NO_TEXTS
         length = 0
         for block in step.blocks:
@@ -319,7 +321,7 @@ class SqlStore(SqlReader):
             number=step.number,
             columns=step_columns(step),
             body=body,
-            summary=summary,
+            summarise=summarise,
             blob_refs=blob_refs,
             texts=texts,
             size=len(body) + sum(map(len, texts.values())) + OVERHEAD,

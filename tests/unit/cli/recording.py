@@ -102,6 +102,6 @@ async def copy(episodes: list[tuple[EpisodeRecord, Sequence[Step]]], where: str)
         for transition in record.transitions:
             store.record_transition(episode_id, transition, record.summary)
         for step in steps:
-            await store.append(episode_id, step, record.summary)
+            await store.append(episode_id, step, lambda summary=record.summary: summary)
         await store.close(episode_id, record.summary)
     await store.aclose()

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -35,7 +36,11 @@ async def write(path: Path) -> None:
         for step in (1, 2, 3):
             began = origin.created_at + timedelta(seconds=step)
             figures = after(origin, step, **times, last_call_at=began + timedelta(seconds=0.25))
-            await store.append(origin.episode_id, make_step(step, blocks=(LONG,), started_at=began), figures)
+            await store.append(
+                origin.episode_id,
+                make_step(step, blocks=(LONG,), started_at=began),
+                partial(replace, figures),
+            )
             if step == 1:
                 store.record_transition(
                     origin.episode_id, Transition("step", "playing", None, began), figures

@@ -215,7 +215,7 @@ async def test_a_live_episode_is_streamed_as_it_is_shown(filled):
     store = client.app.manager.services.store
     steps = made.SHELL_STEPS[:4]
     origin = (await store.find(ids["live"])).origin
-    await store.append(ids["live"], steps[3], made.summary(origin, steps, None))
+    await store.append(ids["live"], steps[3], partial(made.summary, origin, steps, None))
     await store.close(ids["live"], made.summary(origin, steps))
     answer = await client.get(f"/console/episodes/{ids['live']}/events?after=3")
     assert answer.headers["content-type"].startswith("text/event-stream")

@@ -257,7 +257,7 @@ async def test_an_engine_that_is_not_served_gives_no_url():
 
 async def test_a_store_that_fails_errs_instead_of_paying():
     class Full(MemoryStore):
-        async def append(self, episode_id, step, summary):
+        async def append(self, episode_id, step, summarise):
             raise StoreError("the disk is full")
 
     async def play(session):

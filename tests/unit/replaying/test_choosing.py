@@ -20,7 +20,7 @@ async def places(tmp_path, episodes):
     for record, steps in ((each.record, each.steps) for each in episodes):
         await store.open(record.origin)
         for step in steps:
-            await store.append(record.origin.episode_id, step, record.summary)
+            await store.append(record.origin.episode_id, step, lambda summary=record.summary: summary)
         shown = {"record": RECORD.as_json(record), "steps": [STEP.as_json(step) for step in steps]}
         lines.append(json.dumps(shown).encode() + b"\n")
     file = tmp_path / "episodes.jsonl"

@@ -57,13 +57,13 @@ class Store(MemoryStore):
     fails_at: int | None = None
     gate: anyio.Event | None = None
 
-    async def append(self, episode_id, step, summary):
+    async def append(self, episode_id, step, summarise):
         if episode_id != next(iter(self._episodes)):
             if self.gate is not None:
                 await self.gate.wait()
             if step.number == self.fails_at:
                 raise StoreError("the disk is full")
-        await super().append(episode_id, step, summary)
+        await super().append(episode_id, step, summarise)
 
 
 @pytest.fixture
@@ -226,11 +226,11 @@ class LateStore(MemoryStore):
         self.attempts = 0
         self.has_step, self.answers = anyio.Event(), anyio.Event()
 
-    async def append(self, episode_id, step, summary):
+    async def append(self, episode_id, step, summarise):
         self.attempts += 1
         if self.attempts != 2:
             raise StoreError("the disk is full")
-        await super().append(episode_id, step, summary)
+        await super().append(episode_id, step, summarise)
         self.has_step.set()
         await self.answers.wait()
 

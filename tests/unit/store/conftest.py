@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def play() -> Callable[..., Any]:
         with anyio.fail_after(LIMIT):
             await store.open(origin)
             for step in range(1, steps + 1):
-                await store.append(origin.episode_id, make_step(step), after(origin, step))
+                await store.append(origin.episode_id, make_step(step), partial(after, origin, step))
         return origin
 
     return act

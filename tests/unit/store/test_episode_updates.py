@@ -1,6 +1,7 @@
 """Followers of an episode that this process plays read the store when there is something new, and once."""
 
 from contextlib import aclosing
+from functools import partial
 
 import pytest
 from anyio.lowlevel import checkpoint
@@ -35,7 +36,7 @@ async def played():
     store, origin = CountingStore(), make_origin(1)
     await store.open(origin)
     for number in (1, 2):
-        await store.append(origin.episode_id, make_step(number), after(origin, number))
+        await store.append(origin.episode_id, make_step(number), partial(after, origin, number))
     return store, origin, [after(origin, 2)]
 
 
@@ -50,7 +51,7 @@ async def test_followers_read_an_episode_of_this_process_once_for_each_change(pl
         for _ in range(5):
             assert not any([(await anext(look)).steps for look in looks])
         assert store.reads == 1
-        await store.append(origin.episode_id, make_step(3), after(origin, 3))
+        await store.append(origin.episode_id, make_step(3), partial(after, origin, 3))
         said.append(after(origin, 3))
         later = [await anext(look) for look in looks]
         assert [[step.number for step in update.steps] for update in later] == [[3]] * 3
@@ -66,7 +67,7 @@ async def test_a_step_that_the_session_has_and_the_store_has_not_yet_is_waited_f
         said.append(after(origin, 3))
         assert not any([(await anext(look)).steps for _ in range(3)])
         assert store.reads == 4
-        await store.append(origin.episode_id, make_step(3), after(origin, 3))
+        await store.append(origin.episode_id, make_step(3), partial(after, origin, 3))
         assert [step.number for step in (await anext(look)).steps] == [3]
 
 

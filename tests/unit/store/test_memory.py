@@ -1,5 +1,7 @@
 """The store in memory: a search for a text is bounded, and does not stop the server."""
 
+from functools import partial
+
 import anyio
 
 from ors_server.store.episode_filter import SEARCHED_EPISODES, EpisodeFilter
@@ -25,7 +27,7 @@ async def test_others_run_while_a_text_is_searched_for():
     origin = make_origin(1)
     await store.open(origin)
     for number in range(1, 400):
-        await store.append(origin.episode_id, make_step(number), after(origin, number))
+        await store.append(origin.episode_id, make_step(number), partial(after, origin, number))
     turns = 0
     found = []
 

@@ -6,6 +6,7 @@ import re
 import signal
 import threading
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -122,7 +123,7 @@ class Record:
     async def step(self, name, *numbers):
         for number in numbers:
             step = make_step(number, tool=f"do{HOSTILE}", arguments={"text": HOSTILE * 10}, reward=0.5)
-            await self.store.append(name * 32, step, self.summary(name, number))
+            await self.store.append(name * 32, step, partial(self.summary, name, number))
 
     def summary(self, name, steps):
         first = first_summary(self.origins[name])

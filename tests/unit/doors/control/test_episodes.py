@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -93,7 +94,7 @@ class ScriptedStore(MemoryStore):
 
     async def add(self, *numbers, **changes):
         for number in numbers:
-            await self.append(ID, make_step(number, **changes), first_summary(ORIGIN))
+            await self.append(ID, make_step(number, **changes), partial(first_summary, ORIGIN))
 
     def forget(self):
         self._episodes.clear()

@@ -1,5 +1,6 @@
 """Long blocks stand in files, once each, and what is wrong with them is told."""
 
+from functools import partial
 from hashlib import sha256
 
 import pytest
@@ -40,7 +41,7 @@ async def test_a_long_block_is_a_file_of_its_own_and_there_once(records, play):
     for origin in (first, second):
         for number in (2, 3):
             step = make_step(number, blocks=(TextBlock(text="short"), TEXT, IMAGE))
-            await store.append(origin.episode_id, step, after(origin, number))
+            await store.append(origin.episode_id, step, partial(after, origin, number))
         assert (await store.steps(origin.episode_id))[1].blocks == (TextBlock(text="short"), TEXT, IMAGE)
     names = sorted(sha256(text.encode()).hexdigest() for text in (TEXT.text, IMAGE.data))
     assert [path.name for path in files(records)] == names
@@ -53,7 +54,7 @@ async def test_a_long_block_is_a_file_of_its_own_and_there_once(records, play):
 async def test_a_blob_that_is_not_what_it_was_is_told(records, play, harm):
     store = await records.open(blob_bytes=1024)
     origin = await play(store)
-    await store.append(origin.episode_id, make_step(2, blocks=(TEXT,)), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2, blocks=(TEXT,)), partial(after, origin, 2))
     store.record_prompt(origin.episode_id, (IMAGE,))
     assert (await store.find(origin.episode_id)).prompt == (IMAGE,)
     for path in files(records):
@@ -70,10 +71,10 @@ async def test_a_blob_that_is_not_what_it_was_is_told(records, play, harm):
 async def test_a_file_that_was_cut_off_is_written_again(records, play):
     store = await records.open(blob_bytes=1024)
     origin = await play(store)
-    await store.append(origin.episode_id, make_step(2, blocks=(TEXT,)), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2, blocks=(TEXT,)), partial(after, origin, 2))
     (path,) = files(records)
     path.write_bytes(b"half")
-    await store.append(origin.episode_id, make_step(3, blocks=(TEXT,)), after(origin, 3))
+    await store.append(origin.episode_id, make_step(3, blocks=(TEXT,)), partial(after, origin, 3))
     assert (await store.steps(origin.episode_id))[1].blocks == (TEXT,)
 
 
@@ -82,16 +83,16 @@ async def test_a_folder_that_cannot_be_written_fails_the_step_alone(records, pla
     origin = await play(store)
     records.blobs.write_text("no folder")
     with pytest.raises(StoreError, match=r"could not be written"):
-        await store.append(origin.episode_id, make_step(2, blocks=(TEXT,)), after(origin, 2))
+        await store.append(origin.episode_id, make_step(2, blocks=(TEXT,)), partial(after, origin, 2))
     records.blobs.unlink()
-    await store.append(origin.episode_id, make_step(2, blocks=(TEXT,)), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2, blocks=(TEXT,)), partial(after, origin, 2))
     assert len(await store.steps(origin.episode_id)) == 2
 
 
 async def test_a_reader_of_another_process_finds_the_files(records, play):
     store = await records.open(blob_bytes=1024)
     origin = await play(store)
-    await store.append(origin.episode_id, make_step(2, blocks=(TEXT, IMAGE)), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2, blocks=(TEXT, IMAGE)), partial(after, origin, 2))
     reader = await open_reader(str(records.path))
     try:
         assert (await reader.steps(origin.episode_id))[1].blocks == (TEXT, IMAGE)

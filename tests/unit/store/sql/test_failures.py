@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from dataclasses import replace
+from functools import partial
 
 import anyio
 import anyio.lowlevel
@@ -33,11 +34,11 @@ async def test_a_full_disk_fails_the_step_and_nothing_else_and_passes_by_itself(
     origin = await play(store, steps=2)
     records.database.pages = 1
     long = make_step(3, arguments={"text": "x" * 100_000})
-    await fails(store.append(origin.episode_id, long, after(origin, 3)), "full")
+    await fails(store.append(origin.episode_id, long, partial(after, origin, 3)), "full")
     assert await numbers(store, origin) == [1, 2]
     assert (await store.find(origin.episode_id)).summary.steps == 2
     records.database.pages = 10**6
-    await store.append(origin.episode_id, long, after(origin, 3))
+    await store.append(origin.episode_id, long, partial(after, origin, 3))
     assert await numbers(store, origin) == [1, 2, 3]
 
 
@@ -49,7 +50,7 @@ async def test_everybody_whose_step_was_in_a_failed_batch_is_told(records, play)
 
     async def append(origin):
         try:
-            await store.append(origin.episode_id, make_step(1), after(origin, 1))
+            await store.append(origin.episode_id, make_step(1), partial(after, origin, 1))
         except StoreError as error:
             told.append(error)
 
@@ -68,10 +69,10 @@ async def test_a_lock_is_waited_for_within_the_limit(records, play):
     other = sqlite3.connect(records.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:
-        await fails(store.append(origin.episode_id, make_step(2), after(origin, 2)), "locked")
+        await fails(store.append(origin.episode_id, make_step(2), partial(after, origin, 2)), "locked")
     finally:
         other.close()
-    await store.append(origin.episode_id, make_step(2), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2), partial(after, origin, 2))
     assert await numbers(store, origin) == [1, 2]
 
 
@@ -80,12 +81,12 @@ async def test_a_file_that_is_gone_is_told_and_one_that_is_back_is_gone_on_with(
     origin = await play(store)
     elsewhere = records.path.with_suffix(".away")
     records.path.rename(elsewhere)
-    await fails(store.append(origin.episode_id, make_step(2), after(origin, 2)), "is gone")
+    await fails(store.append(origin.episode_id, make_step(2), partial(after, origin, 2)), "is gone")
     await fails(store.find(origin.episode_id), "is gone")
     records.path.write_bytes(b"")
-    await fails(store.append(origin.episode_id, make_step(2), after(origin, 2)), "another file")
+    await fails(store.append(origin.episode_id, make_step(2), partial(after, origin, 2)), "another file")
     elsewhere.replace(records.path)
-    await store.append(origin.episode_id, make_step(2), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2), partial(after, origin, 2))
     assert await numbers(store, origin) == [1, 2]
 
 
@@ -96,10 +97,10 @@ async def test_a_commit_of_unknown_outcome_leaves_no_step_twice_and_none_that_no
     store = await records.open()
     origin = await play(store, steps=2)
     records.database.silent_commits = 1
-    await fails(store.append(origin.episode_id, make_step(3), after(origin, 3)), "nobody knows")
+    await fails(store.append(origin.episode_id, make_step(3), partial(after, origin, 3)), "nobody knows")
     assert records.rows("SELECT number FROM steps ORDER BY number") == [(1,), (2,), (3,)]
     if again:
-        await store.append(origin.episode_id, make_step(3, tool="other"), after(origin, 3))
+        await store.append(origin.episode_id, make_step(3, tool="other"), partial(after, origin, 3))
         assert [step.tool for step in await store.steps(origin.episode_id)] == ["walk", "walk", "other"]
         return
     await store.close(origin.episode_id, after(origin, 2))
@@ -113,7 +114,7 @@ async def test_a_lost_connection_is_tried_again_before_anybody_is_told(records, 
     origin = await play(store)
     store.record_transition(origin.episode_id, MOVE, after(origin, 1))
     records.database.silent_commits = 2
-    await store.append(origin.episode_id, make_step(2), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2), partial(after, origin, 2))
     assert await numbers(store, origin) == [1, 2]
     assert (await store.find(origin.episode_id)).transitions == (MOVE,)
 
@@ -125,7 +126,7 @@ async def test_notes_wait_for_the_disk_and_come_first_when_it_is_back(records, p
     moves = [replace(MOVE, event=str(number)) for number in range(3)]
     for move in moves:
         store.record_transition(origin.episode_id, move, after(origin, 1))
-    await fails(store.append(origin.episode_id, make_step(2), after(origin, 2)), "the disk is gone")
+    await fails(store.append(origin.episode_id, make_step(2), partial(after, origin, 2)), "the disk is gone")
     await fails(store.close(origin.episode_id, after(origin, 1, phase="deleted")), "the disk is gone")
     records.database.gone = False
     with anyio.fail_after(LIMIT):
@@ -141,7 +142,9 @@ async def test_an_entry_that_cannot_be_written_harms_nobody_else(records, play):
 
     async def append(origin, steps):
         try:
-            await store.append(origin.episode_id, make_step(2), replace(after(origin, 2), steps=steps))
+            await store.append(
+                origin.episode_id, make_step(2), partial(replace, after(origin, 2), steps=steps)
+            )
         except StoreError as error:
             told.append(str(error))
 
@@ -158,7 +161,7 @@ async def test_what_is_no_json_is_refused_where_it_is_appended(records, play):
     store = await records.open()
     origin = await play(store)
     await fails(
-        store.append(origin.episode_id, make_step(2, error="\ud800"), after(origin, 2)),
+        store.append(origin.episode_id, make_step(2, error="\ud800"), partial(after, origin, 2)),
         "cannot be written as JSON",
     )
     store.record_prompt(origin.episode_id, (TextBlock(text="\ud800"),))
@@ -174,7 +177,9 @@ async def test_a_disk_that_fails_in_the_midst_of_single_entries_loses_none_of_th
 
     async def append(name, origin, steps):
         try:
-            await store.append(origin.episode_id, make_step(2), replace(after(origin, 2), steps=steps))
+            await store.append(
+                origin.episode_id, make_step(2), partial(replace, after(origin, 2), steps=steps)
+            )
             results[name] = "written"
         except StoreError as error:
             results[name] = str(error)
@@ -188,7 +193,7 @@ async def test_a_disk_that_fails_in_the_midst_of_single_entries_loses_none_of_th
             records.database.holding.set()
     assert "too large" in results["bad"]
     assert "nobody knows" in results["good"]
-    await store.append(good.episode_id, make_step(2), after(good, 2))
+    await store.append(good.episode_id, make_step(2), partial(after, good, 2))
     assert await numbers(store, good) == [1, 2]
 
 
@@ -198,7 +203,9 @@ async def test_nobody_waits_for_ever_for_a_disk_that_hangs(records, play, monkey
     store = await records.open(write_seconds=0.1)
     origin = await play(store)
     records.database.holding = threading.Event()
-    await fails(store.append(origin.episode_id, make_step(2), after(origin, 2)), "finished no write within")
+    await fails(
+        store.append(origin.episode_id, make_step(2), partial(after, origin, 2)), "finished no write within"
+    )
     assert records.database.interrupted >= 1
     records.database.holding.set()
     with anyio.fail_after(LIMIT):
@@ -211,10 +218,10 @@ async def test_whoever_goes_away_while_a_step_is_written_leaves_no_step_behind(r
     origin = await play(store)
     records.database.holding = threading.Event()
     with anyio.move_on_after(0.05) as scope:
-        await store.append(origin.episode_id, make_step(2), after(origin, 2))
+        await store.append(origin.episode_id, make_step(2), partial(after, origin, 2))
     assert scope.cancelled_caught
     records.database.holding.set()
-    await store.append(origin.episode_id, make_step(2, tool="other"), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2, tool="other"), partial(after, origin, 2))
     assert [step.tool for step in await store.steps(origin.episode_id)] == ["walk", "other"]
 
 
@@ -224,13 +231,13 @@ async def test_a_line_that_is_full_is_waited_for_and_then_refused(records, play)
     await store.find(origin.episode_id)
     records.database.gone = True
     for number in (2, 3, 4):
-        await store.append(origin.episode_id, make_step(number), after(origin, number))
-    await fails(store.append(origin.episode_id, make_step(5), after(origin, 5)), "queue is full")
+        await store.append(origin.episode_id, make_step(number), partial(after, origin, number))
+    await fails(store.append(origin.episode_id, make_step(5), partial(after, origin, 5)), "queue is full")
     store.record_transition(origin.episode_id, MOVE, after(origin, 4))
     store.record_prompt(origin.episode_id, make_step(1).blocks)
     records.database.gone = False
     with anyio.fail_after(LIMIT):
-        await store.append(origin.episode_id, make_step(5), after(origin, 5))
+        await store.append(origin.episode_id, make_step(5), partial(after, origin, 5))
         record = await store.find(origin.episode_id)
     assert await numbers(store, origin) == [1, 2, 3, 4, 5]
     assert (record.transitions, record.prompt) == ((), None)
@@ -244,7 +251,7 @@ async def test_a_store_that_cannot_write_closes_all_the_same(records, play):
     with anyio.fail_after(LIMIT):
         await store.aclose()
         await store.aclose()
-    await fails(store.append(origin.episode_id, make_step(2), after(origin, 2)), "closed")
+    await fails(store.append(origin.episode_id, make_step(2), partial(after, origin, 2)), "closed")
     store.record_transition(origin.episode_id, MOVE, after(origin, 1))
     assert not [thread for thread in threading.enumerate() if thread.name == "ors-store"]
 
@@ -255,9 +262,9 @@ async def test_an_episode_that_could_not_be_opened_may_be_opened_again(records, 
     records.database.gone = True
     await fails(store.open(origin), "the disk is gone")
     records.database.gone = False
-    await fails(store.append(origin.episode_id, make_step(1), after(origin, 1)), "was never opened")
+    await fails(store.append(origin.episode_id, make_step(1), partial(after, origin, 1)), "was never opened")
     await store.open(origin)
-    await store.append(origin.episode_id, make_step(1), after(origin, 1))
+    await store.append(origin.episode_id, make_step(1), partial(after, origin, 1))
     assert await numbers(store, origin) == [1]
 
 
@@ -271,7 +278,7 @@ async def test_forgetting_that_fails_is_tried_again(records, play):
             thread.needs_maintenance = True
             thread.wake.set()
             await anyio.lowlevel.checkpoint()
-    await store.append(origin.episode_id, make_step(2), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2), partial(after, origin, 2))
     assert await numbers(store, origin) == [1, 2]
 
 

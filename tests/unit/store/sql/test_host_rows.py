@@ -1,6 +1,7 @@
 """Which host of a server may write the record, and which has a slot of session ids."""
 
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -49,14 +50,14 @@ async def test_a_host_that_was_replaced_writes_nothing_under_its_old_epoch(where
     origin = origin_of(0)
     async with host(where, 0) as old:
         await old.open(origin)
-        await old.append(origin.episode_id, make_step(1), after(origin, 1))
+        await old.append(origin.episode_id, make_step(1), partial(after, origin, 1))
         async with host(where, 0) as new:
             assert [episode.session_id for episode in new.left_open] == [origin.session_id]
             with pytest.raises(StoreError, match="another process has taken the place of host h0"):
-                await old.append(origin.episode_id, make_step(2), after(origin, 2))
+                await old.append(origin.episode_id, make_step(2), partial(after, origin, 2))
             with pytest.raises(StoreError, match="another process has taken the place of host h0"):
                 await old.open(make_origin(99))
-            await new.append(origin.episode_id, make_step(2), after(origin, 2))
+            await new.append(origin.episode_id, make_step(2), partial(after, origin, 2))
             assert len(await new.steps(origin.episode_id)) == 2
             assert await new.find(make_origin(99).episode_id) is None
 
@@ -81,7 +82,7 @@ async def test_the_slots_of_a_drained_host_go_to_all_others_with_their_sessions(
         taker = {0: first, 2: last}[table.owners[slot_of(moving.session_id)]]
         found = await taker.open_episodes({slot_of(moving.session_id)})
         assert [episode.session_id for episode in found] == [moving.session_id]
-        await taker.append(moving.episode_id, make_step(1), after(moving, 1))
+        await taker.append(moving.episode_id, make_step(1), partial(after, moving, 1))
 
 
 async def test_the_last_host_keeps_its_slots(where):

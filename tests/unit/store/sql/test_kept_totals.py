@@ -3,6 +3,7 @@
 import sqlite3
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import anyio
 import psycopg
@@ -70,7 +71,9 @@ async def play(store, number, *parts):
     origin = make_origin(number, environment=environment, split=split, labels=labels)
     await store.open(origin)
     for step in range(1, steps + 1):
-        await store.append(origin.episode_id, make_step(step, tool=f"tool {step % 2}"), after(origin, step))
+        await store.append(
+            origin.episode_id, make_step(step, tool=f"tool {step % 2}"), partial(after, origin, step)
+        )
     last = after(origin, steps, episode_return=value, **end)
     if close == "open":
         store.record_transition(
@@ -195,7 +198,7 @@ async def test_steps_have_columns_for_their_tool_status_blame_and_time(records):
         {"status": StepStatus.CANCELLED, "error_code": "call_cancelled", "error": "no"},
     ]
     for number, changes in enumerate(kinds, 1):
-        await store.append(origin.episode_id, make_step(number, **changes), after(origin, number))
+        await store.append(origin.episode_id, make_step(number, **changes), partial(after, origin, number))
     await store.aclose()
     rows = records.rows("SELECT tool, status, blame, duration FROM steps ORDER BY number")
     assert rows == [
@@ -247,7 +250,7 @@ async def test_a_record_of_the_previous_schema_gets_columns_and_totals(where, re
     origin = make_origin(7, forked_from=Fork("parent", 1), labels={"run": "b"})
     await store.open(origin)
     for number, changes in enumerate(kinds, 1):
-        await store.append(origin.episode_id, make_step(number, **changes), after(origin, number))
+        await store.append(origin.episode_id, make_step(number, **changes), partial(after, origin, number))
     counts = {"failed_steps": 1, "refused_steps": 1, "ungraded_steps": 1, "penalised_steps": 3}
     times = {"started_at": MORNING, "finished_at": MORNING + timedelta(seconds=9)}
     last = after(origin, 4, phase="finished", stop_reason="completed", **counts, **times)

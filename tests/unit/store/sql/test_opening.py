@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 
 import anyio
 import psycopg
@@ -241,7 +242,7 @@ async def test_a_record_of_an_older_server_is_brought_forward_with_everything_in
     store = await open_store(str(records.path))
     try:
         assert (await store.find(origin.episode_id), await store.steps(origin.episode_id)) == before
-        await store.append(origin.episode_id, make_step(4), after(origin, 4))
+        await store.append(origin.episode_id, make_step(4), partial(after, origin, 4))
         assert len(await store.steps(origin.episode_id)) == 4
     finally:
         await store.aclose()
@@ -262,7 +263,7 @@ async def test_steps_that_an_older_server_left_unjudged_are_counted(records):
     statuses = ("error", "graded", "bad_gold", "unparsed_answer", ["error"], "limit")
     for number, status in enumerate(statuses, 1):
         step = make_step(number, metadata={"reward_status": status, "said": '"reward_status":"error"'})
-        await store.append(origin.episode_id, step, after(origin, number))
+        await store.append(origin.episode_id, step, partial(after, origin, number))
     await store.aclose()
     make_old(records.path)
     store = await open_store(str(records.path))
@@ -283,7 +284,7 @@ async def test_postgresql_counts_the_steps_that_a_server_of_the_previous_schema_
         await store.open(episode)
         for number, status in enumerate(statuses, 1):
             step = make_step(number, metadata={"reward_status": status, "said": "50 % of \U0001f600"})
-            await store.append(episode.episode_id, step, after(episode, number))
+            await store.append(episode.episode_id, step, partial(after, episode, number))
     await store.aclose()
     with psycopg.connect(where, autocommit=True) as connection:
         for statement in FIGURES:
@@ -297,7 +298,7 @@ async def test_postgresql_counts_the_steps_that_a_server_of_the_previous_schema_
     try:
         records = [await store.find(episode.episode_id) for episode in (origin, judged)]
         totals = await store.totals()
-        await store.append(judged.episode_id, make_step(2), after(judged, 2))
+        await store.append(judged.episode_id, make_step(2), partial(after, judged, 2))
     finally:
         await store.aclose()
     assert [record.summary.unjudged_steps for record in records] == [2, 0]

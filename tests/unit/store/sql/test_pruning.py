@@ -1,6 +1,7 @@
 """What is forgotten, when, and that nothing else goes with it."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import anyio
 import pytest
@@ -91,7 +92,7 @@ async def test_a_live_episode_is_not_too_old_for_its_own_server(records, play, m
     store._queue.writer.needs_maintenance = True
     store._queue.writer.wake.set()
     await until(store, [1])
-    await store.append(origin.episode_id, make_step(2), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2), partial(after, origin, 2))
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgres"])
@@ -106,7 +107,7 @@ async def test_blobs_go_with_the_last_episode_that_shows_them(records, request, 
         origin = make_origin(number)
         own = TextBlock(text=f"own {number} " * 500)
         await store.open(origin)
-        await store.append(origin.episode_id, make_step(1, blocks=(shared, own)), after(origin, 1))
+        await store.append(origin.episode_id, make_step(1, blocks=(shared, own)), partial(after, origin, 1))
         await store.close(origin.episode_id, after(origin, 1))
     place = parse_location(where)
     assert count_store(place).blobs == 6
@@ -137,7 +138,7 @@ async def test_packing_gives_room_back_and_removes_files_that_no_row_names(recor
     await store.open(origin)
     for number in range(1, 200):
         step = make_step(number, arguments={"text": "x" * 5000}, blocks=(TextBlock(text="b" * 2000),))
-        await store.append(origin.episode_id, step, after(origin, number))
+        await store.append(origin.episode_id, step, partial(after, origin, number))
         if number == 3:
             break
     await store.close(origin.episode_id, after(origin, 3))

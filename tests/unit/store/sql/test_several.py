@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from contextlib import suppress
+from functools import partial
 
 import anyio
 import anyio.lowlevel
@@ -60,7 +61,7 @@ async def test_an_episode_whose_server_died_is_readable_and_never_closed(records
     try:
         record = await alive.find(origin.episode_id)
         assert (record.is_closed, record.summary.steps, len(record.transitions)) == (False, 2, 1)
-        await alive.append(origin.episode_id, make_step(3), after(origin, 3))
+        await alive.append(origin.episode_id, make_step(3), partial(after, origin, 3))
         for event in ("one", "two"):
             alive.record_transition(
                 origin.episode_id, Transition(event, "ready", None, MORNING), after(origin, 3)
@@ -73,7 +74,7 @@ async def test_an_episode_whose_server_died_is_readable_and_never_closed(records
         record = await alive.find(origin.episode_id)
         assert [move.event for move in record.transitions] == ["event", "one", "two", "three", "four"]
         with pytest.raises(StoreError, match="step 5 cannot follow step 3"):
-            await alive.append(origin.episode_id, make_step(5), after(origin, 5))
+            await alive.append(origin.episode_id, make_step(5), partial(after, origin, 5))
     finally:
         await alive.aclose()
 
@@ -84,7 +85,7 @@ async def test_readers_do_not_wait_for_a_writer_nor_a_writer_for_readers(records
     reading = sqlite3.connect(records.path, isolation_level=None)
     reading.execute("BEGIN")
     assert reading.execute("SELECT count(*) FROM steps").fetchone() == (1,)
-    await store.append(origin.episode_id, make_step(2), after(origin, 2))
+    await store.append(origin.episode_id, make_step(2), partial(after, origin, 2))
     assert reading.execute("SELECT count(*) FROM steps").fetchone() == (1,)
     reading.close()
     writing = sqlite3.connect(records.path, isolation_level=None)
@@ -103,11 +104,11 @@ async def test_what_is_queued_while_another_server_writes_goes_into_one_transact
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as group:
             first, *others = origins
-            group.start_soon(store.append, first.episode_id, make_step(1), after(first, 1))
+            group.start_soon(store.append, first.episode_id, make_step(1), partial(after, first, 1))
             while records.database.begins == begins:
                 await anyio.lowlevel.checkpoint()
             for origin in others:
-                group.start_soon(store.append, origin.episode_id, make_step(1), after(origin, 1))
+                group.start_soon(store.append, origin.episode_id, make_step(1), partial(after, origin, 1))
             while store.backlog().entries < len(origins):
                 await anyio.lowlevel.checkpoint()
             writing.close()
@@ -130,12 +131,12 @@ async def test_a_batch_is_written_later_and_read_all_the_same(records, play, dur
     records.database.holding = threading.Event()
     with anyio.fail_after(LIMIT):
         for number in range(1, 101):
-            await store.append(origin.episode_id, make_step(number), after(origin, number))
+            await store.append(origin.episode_id, make_step(number), partial(after, origin, number))
     assert records.rows("SELECT count(*) FROM steps") == [(0,)]
     records.database.holding.set()
     assert len(await store.steps(origin.episode_id)) == 100
     assert records.database.commits < 10
-    await store.append(origin.episode_id, make_step(101), after(origin, 101))
+    await store.append(origin.episode_id, make_step(101), partial(after, origin, 101))
     await store.aclose()
     assert records.rows("SELECT count(*) FROM steps") == [(101,)]
 
@@ -177,7 +178,7 @@ async def test_postgresql_ends_every_connection_and_the_store_goes_on(postgres):
                 store.record_transition(
                     origin.episode_id, Transition("event", "ready", None, MORNING), after(origin, number)
                 )
-                await store.append(origin.episode_id, make_step(number), after(origin, number))
+                await store.append(origin.episode_id, make_step(number), partial(after, origin, number))
                 assert len(await store.steps(origin.episode_id)) == number
             assert len((await store.find(origin.episode_id)).transitions) == 3
     finally:
@@ -223,9 +224,9 @@ async def test_a_postgresql_that_hangs_is_given_up(postgres, monkeypatch):
         with psycopg.connect(where) as connection:
             connection.execute("LOCK TABLE steps IN ACCESS EXCLUSIVE MODE")
             with anyio.fail_after(LIMIT), pytest.raises(StoreError):
-                await store.append(origin.episode_id, make_step(1), after(origin, 1))
+                await store.append(origin.episode_id, make_step(1), partial(after, origin, 1))
         with anyio.fail_after(LIMIT):
-            await store.append(origin.episode_id, make_step(1), after(origin, 1))
+            await store.append(origin.episode_id, make_step(1), partial(after, origin, 1))
         assert len(await store.steps(origin.episode_id)) == 1
     finally:
         await store.aclose()

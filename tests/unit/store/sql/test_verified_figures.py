@@ -66,7 +66,7 @@ async def test_a_greatest_figure_that_an_older_server_did_not_know_is_no_finding
     store = await open_store(str(path))
     await store.open(record.origin)
     for step in steps:
-        await store.append(record.origin.episode_id, step, record.summary)
+        await store.append(record.origin.episode_id, step, lambda summary=record.summary: summary)
     await store.aclose()
     stated = json.loads(SUMMARY.write(record.summary))
     assert stated.pop(name) is not None
