@@ -111,6 +111,8 @@ def server(*environments: str) -> Generator[tuple[str, int]]:
         finally:
             process.terminate()
             process.wait(60)
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def _address(process: "subprocess.Popen[bytes]") -> str:
