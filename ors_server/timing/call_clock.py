@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -181,10 +181,10 @@ class CallClock:
         """
         if self.limit != math.inf and not self._pauses:
             self._due = time.monotonic() + self.limit
-        scope = _clock_scope_class()(shield=shield)
-        scope.clock = self
-        self._scope = scope
-        return self._scope
+        clocked = _clock_scope_class()(shield=shield)
+        clocked.clock = self
+        self._scope = scope = cast("anyio.CancelScope", clocked)
+        return scope
 
     @property
     def deadline(self) -> float:
@@ -268,7 +268,9 @@ def _clock_scope_class() -> Callable[..., Any]:
     A call of a tool that waits for nothing has none at all.
     """
 
-    class ClockScope(_scope_class()):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]  # known only when it runs
+    base: Any = _scope_class()
+
+    class ClockScope(base):  # type: ignore[misc]  # its base is known only on an event loop
         __slots__ = ("clock",)
 
         clock: CallClock

@@ -42,3 +42,22 @@ async def test_others_run_while_a_text_is_searched_for():
             await anyio.lowlevel.checkpoint()
     assert found == [origin.episode_id]
     assert turns > 2
+
+
+async def test_the_summary_after_a_step_is_computed_once_and_only_when_somebody_reads_it():
+    store = MemoryStore()
+    origin = make_origin(1)
+    computed = []
+
+    def summarise(number):
+        computed.append(number)
+        return after(origin, number)
+
+    await store.open(origin)
+    for number in (1, 2, 3):
+        await store.append(origin.episode_id, make_step(number), partial(summarise, number))
+    assert computed == []
+    for _ in range(2):
+        record = await store.find(origin.episode_id)
+        assert record.summary == after(origin, 3)
+    assert computed == [3]

@@ -124,6 +124,26 @@ async def test_a_step_is_on_the_disk_when_its_append_returns(records, play):
     assert records.rows("SELECT max(number) FROM steps") == [(3,)]
 
 
+async def test_steps_that_are_written_together_need_the_summary_of_the_last_one(records, play):
+    store = await records.open(durability=Durability.BATCH)
+    origin = await play(store, steps=0)
+    computed = []
+
+    def summarise(number):
+        computed.append(number)
+        return after(origin, number)
+
+    records.database.holding = threading.Event()
+    with anyio.fail_after(LIMIT):
+        for number in range(1, 101):
+            await store.append(origin.episode_id, make_step(number), partial(summarise, number))
+    records.database.holding.set()
+    record = await store.find(origin.episode_id)
+    assert record.summary == after(origin, 100)
+    assert computed[-1] == 100
+    assert len(computed) < 10
+
+
 @pytest.mark.parametrize("durability", [Durability.BATCH, Durability.NONE])
 async def test_a_batch_is_written_later_and_read_all_the_same(records, play, durability):
     store = await records.open(durability=durability)
