@@ -50,12 +50,12 @@ def list_tasks(dataset: str, options: str) -> list[int]:
     An index is not a task if an earlier one has its question, or if its own answer is refused, as too long,
     or as the question again: one in eleven integrals has SymPy's `Integral`, which the dataset would pay.
     """
-    first: dict[str, int] = {}
+    index_of_question: dict[str, int] = {}
     for index in range(int(json.loads(options)["size"])):
         entry = _entry(dataset, options, index)
         if not refuse(dataset, str(entry["answer"])):
-            first.setdefault(entry["question"], index)
-    return list(first.values())
+            index_of_question.setdefault(entry["question"], index)
+    return list(index_of_question.values())
 
 
 def make_problem(dataset: str, options: str, index: int) -> GeneratedProblem:

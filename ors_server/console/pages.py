@@ -12,7 +12,7 @@ from ors_server.console.page_types import Answer, Page, PageGroup, PageRequest, 
 from ors_server.console.play_pages import PlayPages
 from ors_server.console.server_pages import ServerPages
 from ors_server.console.views import comparison, formats, runs
-from ors_server.console.views import episode_list as lists
+from ors_server.console.views.episode_list import COLUMNS, EPISODES_PER_PAGE, ListQuery, read_list_query
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord
 from ors_server.store.episode_filter import EpisodeFilter
@@ -68,17 +68,17 @@ class Pages(PageGroup):
         """List episodes, newest first; a condition that was typed becomes a part of the address."""
         typed = (request.value("add") or "").strip()
         parts = [part for part in request.query_string.split("&") if part.partition("=")[0] != "add"]
-        query = lists.read_list_query("&".join(parts))
+        query = read_list_query("&".join(parts))
         if typed:
             return await self._add_condition(typed, query, request)
         store, selected = self._store, query.episode_filter
         before = None if query.after else query.before
         records = await store.page(
-            selected, after=query.after, before=before, limit=lists.EPISODES_PER_PAGE + 1, order=query.order
+            selected, after=query.after, before=before, limit=EPISODES_PER_PAGE + 1, order=query.order
         )
-        has_more = len(records) > lists.EPISODES_PER_PAGE
+        has_more = len(records) > EPISODES_PER_PAGE
         # Backwards, the episode that is too many is the first one.
-        shown = records[-lists.EPISODES_PER_PAGE :] if before else records[: lists.EPISODES_PER_PAGE]
+        shown = records[-EPISODES_PER_PAGE:] if before else records[:EPISODES_PER_PAGE]
         totals = await store.totals(selected)
         histogram = await store.histogram(selected)
         is_first = query.after is None and (before is None or not has_more)
@@ -90,8 +90,8 @@ class Pages(PageGroup):
             rows=shown,
             totals=totals,
             histogram=histogram,
-            columns=query.columns or lists.COLUMNS,
-            all_columns=lists.COLUMNS,
+            columns=query.columns or COLUMNS,
+            all_columns=COLUMNS,
             newer=None if is_first or not ids else query.link(before=ids[0]),
             older=None if is_last or not ids else query.link(after=ids[-1]),
         )
@@ -142,7 +142,7 @@ class Pages(PageGroup):
         right = None if name is None else await find_episode(self._store, name)
         same_task = EpisodeFilter(environment=left.origin.environment, task_hash=left.origin.task_hash)
         others: Sequence[EpisodeRecord] = (
-            [] if right else await self._store.page(same_task, limit=lists.EPISODES_PER_PAGE)
+            [] if right else await self._store.page(same_task, limit=EPISODES_PER_PAGE)
         )
         pair = [] if right is None else [left, right]
         steps = [
@@ -158,7 +158,7 @@ class Pages(PageGroup):
             max_steps=comparison.MAX_STEPS,
         )
 
-    async def _add_condition(self, typed: str, query: lists.ListQuery, request: PageRequest) -> Answer:
+    async def _add_condition(self, typed: str, query: ListQuery, request: PageRequest) -> Answer:
         """Lead to the episode that was typed, else to the list with one more condition."""
         name, separator, value = typed.partition("=")
         if not separator:
@@ -169,6 +169,6 @@ class Pages(PageGroup):
             else:
                 return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")
         pair = (name.strip(), value.strip())
-        if lists.read_list_query(f"{formats.query([pair])[1:]}").mistakes:
+        if read_list_query(f"{formats.query([pair])[1:]}").mistakes:
             pair = ("label", typed)
         return Redirect(f"{request.root}/episodes{query.with_pair(*pair)}")

@@ -108,12 +108,12 @@ def _outcome_of(step: Step) -> CallOutcome:
 class SessionClock:
     """Seconds that count against no time limit of the episode; asked before each change of a call's clock."""
 
-    __slots__ = ("_calls", "_late_before", "_since", "_waived", "_watch")
+    __slots__ = ("_calls", "_late_before_s", "_since", "_waived", "_watch")
 
     def __init__(self, watch: LoopWatch) -> None:
         self._watch = watch
         self._calls: dict[CallClock, None] = {}
-        self._since = self._late_before = self._waived = 0.0
+        self._since = self._late_before_s = self._waived = 0.0
 
     @property
     def waived_s(self) -> float:
@@ -147,9 +147,9 @@ class SessionClock:
                 (clock.counts_from(now, late) for clock in self._calls), key=lambda moment: moment[0]
             )
             if played_from[0] < self._since:
-                played_from = self._since, self._late_before
+                played_from = self._since, self._late_before_s
             self._waived += played_from[0] - self._since + late - played_from[1]
-        self._since, self._late_before = now, late
+        self._since, self._late_before_s = now, late
 
     def _hold(self, seconds: float) -> None:
         """Take back seconds for which the loop was late because a call's own code held it."""
@@ -273,9 +273,9 @@ class EpisodeRecorder:
     @property
     def remaining_time(self) -> float | None:
         """Seconds of play that are left; `None` without a limit."""
-        if self.policy.time_limit is None:
+        if self._clock is None:
             return None
-        return remaining_time(self.state, self.policy, self._played_until(self.state))
+        return remaining_time(self.state, self.policy, self._played_until(self.state, self._clock))
 
     def begin(self, call: Call, clock: CallClock) -> int:
         """Have a call run that will count: until it does, the episode is not over because its time is.
@@ -373,24 +373,24 @@ class EpisodeRecorder:
 
     def current_state(self) -> EpisodeState:
         """Return the state as of now, which is over if the time is up; changes nothing."""
-        return self.state if self.policy.time_limit is None else self._lapse(self.state)
+        return self._lapse(self.state)
 
     def _lapse(self, state: EpisodeState) -> EpisodeState:
-        if self.policy.time_limit is None:
+        if self._clock is None:
             return state
-        return lapse(state, self.policy, self._played_until(state))
+        return lapse(state, self.policy, self._played_until(state, self._clock))
 
     @property
     def is_playable(self) -> bool:
         """Whether a call may run now: the episode continues, and nothing must be written or decided first."""
         if self.unwritten or self._is_lost or self.state.phase not in PLAYABLE:
             return False
-        return self.policy.time_limit is None or not self._lapse(self.state).is_over
+        return self._clock is None or not self._lapse(self.state).is_over
 
     @property
     def is_deciding(self) -> bool:
         """Whether the time is up, and a call that began in time still runs."""
-        if self.policy.time_limit is None or not self.playing:
+        if self._clock is None or not self.playing:
             return False
         return not self.state.is_over and self.current_state().is_over
 
@@ -535,9 +535,9 @@ class EpisodeRecorder:
         """Whether the step of a call waits to be written."""
         return any(pending.call is call for pending in self.unwritten)
 
-    def _played_until(self, state: EpisodeState) -> float:
+    def _played_until(self, state: EpisodeState, clock: SessionClock) -> float:
         """Now, less what the calls have waited for the server since a state."""
-        return self.now if self._clock is None else self.now - (self._clock.waived_s - state.waived)
+        return self.now - (clock.waived_s - state.waived)
 
     def _one_at_a_time(self) -> asyncio.Lock:
         """Return the lock that is held while a step is recorded; an idle session needs no lock."""

@@ -267,7 +267,6 @@ def _clock_scope_class() -> Callable[..., Any]:
 
     A call of a tool that waits for nothing has none at all.
     """
-
     base: Any = _scope_class()
 
     class ClockScope(base):  # type: ignore[misc]  # its base is known only on an event loop

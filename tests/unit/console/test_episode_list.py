@@ -99,7 +99,7 @@ async def test_an_empty_record_says_how_to_fill_it():
 
 async def test_pages_lead_there_and_back(filled, monkeypatch):
     client, _ = filled
-    monkeypatch.setattr("ors_server.console.views.episode_list.EPISODES_PER_PAGE", 4)
+    monkeypatch.setattr("ors_server.console.pages.EPISODES_PER_PAGE", 4)
     pages = []
     path: Any = "/console/episodes"
     for _ in range(3):
