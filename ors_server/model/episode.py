@@ -337,29 +337,28 @@ def apply_outcome(
     best = state.best_reward
     if earned is not None and (best is None or earned > best):
         best = earned
-    # All fields in their order: by name they would take twice as long, `_replace` four times.
-    new_state = EpisodeState(
-        moved_state.created_at,
-        moved_state.phase,
-        number,
-        state.episode_return + paid,
-        state.discounted_return + policy.discount ** (number - 1) * paid,
-        withheld,
-        state.reward_sum + (tool_reward or 0.0),
-        penalties,
-        state.last_reward if reward is None else reward,
-        best,
-        metrics,
-        state.ungraded_steps + (earned is None),
-        state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
-        state.refused_steps + (outcome.kind is OutcomeKind.INVALID_CALL),
-        state.penalised_steps + bool(charged),
-        unjudged,
-        moved_state.started_at,
-        now,  # of the last call
-        moved_state.finished_at,
-        moved_state.stop_reason,
-        state.waived + outcome.waived,
+    new_state = EpisodeState(  # every field by name, which costs half of what `_replace` does
+        created_at=moved_state.created_at,
+        phase=moved_state.phase,
+        steps=number,
+        episode_return=state.episode_return + paid,
+        discounted_return=state.discounted_return + policy.discount ** (number - 1) * paid,
+        withheld=withheld,
+        reward_sum=state.reward_sum + (tool_reward or 0.0),
+        penalties=penalties,
+        last_reward=state.last_reward if reward is None else reward,
+        best_reward=best,
+        metrics=metrics,
+        ungraded_steps=state.ungraded_steps + (earned is None),
+        failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
+        refused_steps=state.refused_steps + (outcome.kind is OutcomeKind.INVALID_CALL),
+        penalised_steps=state.penalised_steps + bool(charged),
+        unjudged_steps=unjudged,
+        started_at=moved_state.started_at,
+        last_call_at=now,
+        finished_at=moved_state.finished_at,
+        stop_reason=moved_state.stop_reason,
+        waived=state.waived + outcome.waived,
     )
     return new_state, StepReward(number, reward, earned, components, stop_reason is not None, stop_reason)
 
