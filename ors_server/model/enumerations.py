@@ -15,9 +15,9 @@ _Kind = TypeVar("_Kind", bound=Enum)
 def quick_members(kind: type[_Kind]) -> type[_Kind]:
     """Have the members of an enumeration be plain attributes of it in every version of Python."""
     if sys.version_info < (3, 12):
-        for member in kind:
+        for name, member in kind.__members__.items():
             # An enumeration forbids to reassign its members; this sets each to itself.
-            type.__setattr__(kind, member.name, member)
+            type.__setattr__(kind, name, member)
     return kind
 
 

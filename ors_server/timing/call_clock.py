@@ -9,6 +9,7 @@ import asyncio
 import functools
 import math
 import operator
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -54,11 +55,13 @@ class CallClock:
         "_has_waited",
         "_held_s",
         "_late_before_s",
+        "_loop",
         "_now",
         "_pauses",
         "_scope",
         "_since",
         "_starts",
+        "_thread",
         "_timer",
         "before_change",
         "bound",
@@ -97,6 +100,10 @@ class CallClock:
         """Awaited starts that have not been reported yet."""
         self._held_s = 0.0
         self.has_rung = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where the timer is, once there is a limit and a scope."""
+        self._thread = 0
+        """The thread of that loop: no other one touches the timer."""
         self._scope: anyio.CancelScope | None = None
         """Is cancelled when the time is up."""
         self._timer: asyncio.TimerHandle | None = None
@@ -179,8 +186,13 @@ class CallClock:
 
         The clock was just started. The scope's deadline is the clock's, for code that plans by it.
         """
-        if self.limit != math.inf and not self._pauses:
-            self._due = time.monotonic() + self.limit
+        if self.limit != math.inf:
+            self._loop = None if self.watch is None else self.watch.loop
+            if self._loop is None:
+                self._loop = asyncio.get_running_loop()
+            self._thread = threading.get_ident()
+            if not self._pauses:
+                self._due = time.monotonic() + self.limit
         clocked = _clock_scope_class()(shield=shield)
         clocked.clock = self
         self._scope = scope = cast("anyio.CancelScope", clocked)
@@ -193,12 +205,15 @@ class CallClock:
 
     def arm(self) -> None:
         """Set the timer, before the code waits for the first time; a second call does nothing."""
-        if self._timer is None and self._due != math.inf and self._scope is not None:
-            self._timer = asyncio.get_running_loop().call_at(self._due, self._ring)
+        if self._timer is None and self._due != math.inf and self._loop is not None:
+            if threading.get_ident() != self._thread:
+                self._loop.call_soon_threadsafe(self.arm)
+                return
+            self._timer = self._loop.call_at(self._due, self._ring)
 
     def stop(self) -> None:
         """Never ring."""
-        self._scope = None
+        self._loop = self._scope = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -229,18 +244,23 @@ class CallClock:
             self._since, self._late_before_s, _ = max(begun, key=operator.itemgetter(0))
 
     def _plan(self) -> None:
-        if self._scope is not None and self.limit != math.inf:
-            self._wake_after(math.inf if self._pauses else self.left_s)
+        if self._loop is None:
+            return
+        if threading.get_ident() != self._thread:
+            # A tool in a worker thread may run an event loop of its own, and pause the clock in it.
+            self._loop.call_soon_threadsafe(self._plan)
+            return
+        self._wake_after(math.inf if self._pauses else self.left_s)
 
     def _wake_after(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._scope is None or self._scope.cancel_called:
+        if self._loop is None or self._scope is None or self._scope.cancel_called:
             return
         self._due = time.monotonic() + max(0.0, seconds)
         if seconds != math.inf:
-            self._timer = asyncio.get_running_loop().call_at(self._due, self._ring)
+            self._timer = self._loop.call_at(self._due, self._ring)
 
     def _ring(self) -> None:
         """Look again, for the time should be over."""

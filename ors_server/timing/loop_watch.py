@@ -146,6 +146,8 @@ class LoopWatch:
         self._running: AuthorCode | str | None = None
         self._stack_text: str | None = None
         self._alarm: LateAlarm | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The watched loop, while it is watched."""
         self._loop_thread = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -254,7 +256,7 @@ class LoopWatch:
         self._loop_thread = threading.get_ident()
         alarm = self._alarm = make_alarm(self.now)
         looker = threading.Thread(target=self._look, args=(alarm,), name="ors-loop-watch", daemon=True)
-        loop = asyncio.get_running_loop()
+        self.loop = loop = asyncio.get_running_loop()
 
         def beat_again() -> None:
             self.beat()
@@ -271,7 +273,7 @@ class LoopWatch:
             if self._timer is not None:
                 self._timer.cancel()
             self._due = math.inf
-            self._alarm = None
+            self.loop = self._alarm = None
             alarm.close()
 
     def _look(self, alarm: LateAlarm) -> None:

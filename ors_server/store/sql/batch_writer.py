@@ -76,7 +76,6 @@ class _Rows:
         default_factory=dict[int, "PendingStep | PendingTransition | PendingClose"]
     )
     """The last write of each episode that has a summary: a step's is computed when it is read."""
-    """The latest summary by episode."""
     closed: set[int] = field(default_factory=set[int])
     texts: dict[str, bytes] = field(default_factory=dict[str, bytes])
     uses: dict[tuple[int, str], None] = field(default_factory=dict[tuple[int, str], None])

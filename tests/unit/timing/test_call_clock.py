@@ -4,6 +4,7 @@ import time
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from ors_server.timing.call_clock import CallClock, call_clock, counting, paused_call_clock, start_clock
@@ -140,6 +141,18 @@ async def test_a_paused_clock_does_not_ring():
         await wait(clock)
         await anyio.sleep_forever()
     assert begun.is_set()
+    assert clock.is_up
+
+
+async def test_a_thread_that_pauses_the_clock_in_an_event_loop_of_its_own_is_timed_all_the_same():
+    async def wait() -> None:
+        with paused_call_clock():
+            await anyio.sleep(0.01)
+
+    with anyio.fail_after(LIMIT), counting(start_clock(0.05)) as clock:
+        await anyio.to_thread.run_sync(anyio.run, wait)
+        assert not clock.is_paused
+        await anyio.sleep_forever()
     assert clock.is_up
 
 
