@@ -200,8 +200,9 @@ class EpisodeStore(RecordReader, Protocol):
 
         Args:
             step: Its number is at most one more than the last step's; numbers begin at 1.
-            summarise: Returns the summary, in any thread and at any later time, and raises nothing. A store in memory needs it
-                once somebody reads it, and one on a disk for the last of the steps that it writes together.
+            summarise: Returns the summary, in any thread and at any later time, and raises nothing. A store
+                in memory needs it once somebody reads it, and one on a disk for the last of the steps that it
+                writes together.
         """
         ...
 
