@@ -110,7 +110,9 @@ async def ask(
             raise
         used += usage
         try:
-            verdict = _read(completion, read)
+            # In a thread: the far side decides how long its reply is, and the patterns that the first reply of
+            # a process needs take a quarter of a second to compile.
+            verdict = await anyio.to_thread.run_sync(_read, completion, read)
         except UnusableReplyError as error:
             problem = str(error)
         else:

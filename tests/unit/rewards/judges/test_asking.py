@@ -209,3 +209,15 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(JudgeSettingsError, match="line 1"):
         ReplayingJudge(path, name="m")
+
+
+async def test_a_reply_is_read_beside_the_event_loop():
+    threads = []
+
+    def read(text):
+        threads.append(threading.get_ident())
+        return read_score(text)
+
+    await ask(ScriptedJudge(["no idea", "0.8"]), Question(ASKED, SCORE_SCHEMA), read, JudgeOptions())
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
