@@ -110,8 +110,8 @@ async def ask(
             raise
         used += usage
         try:
-            # In a thread: the far side decides how long its reply is, and the patterns that the first reply of
-            # a process needs take a quarter of a second to compile.
+            # In a thread: the far side decides how long its reply is, and the first one of a process compiles
+            # the patterns for it, which takes a quarter of a second.
             verdict = await anyio.to_thread.run_sync(_read, completion, read)
         except UnusableReplyError as error:
             problem = str(error)
