@@ -19,22 +19,28 @@ from tests.fixtures.database_line import DatabaseLine
 from tests.fixtures.ray_cluster import (
     NEEDS,
     add_machine,
-    cluster,
     epochs,
     hosts_of,
     played,
     refusal,
+    running_cluster,
     serving,
     until_moved,
 )
 
-__all__ = ["cluster"]
 pytestmark = [
     pytest.mark.stress,
     pytest.mark.timeout(1200),
     # Ray's test cluster leaves the pipes of its processes to the collector.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+
+
+@pytest.fixture
+def cluster():
+    """A cluster for each test: one that lost its own store takes no further machine."""
+    with running_cluster() as ray_cluster:
+        yield ray_cluster
 
 
 async def read_steps(where, session_id):
