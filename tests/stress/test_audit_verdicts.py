@@ -2,6 +2,8 @@
 
 import pytest
 
+from ors_server.adapters.bfcl import PACKAGE
+from tests.clients.conftest import client_python
 from tests.script_modules import load_script
 
 verdicts = load_script("audit_verdicts")
@@ -11,7 +13,8 @@ OTHERS = ("reasoning_gym/ab", "gymnasium/FrozenLake-v1", "bfcl/multi_turn_base")
 @pytest.mark.stress
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("reference", [*verdicts.BUNDLED, *OTHERS])
-def test_an_audit_comes_to_the_verdict_of_the_page(reference):
+def test_an_audit_comes_to_the_verdict_of_the_page(reference, monkeypatch):
+    monkeypatch.setenv(PACKAGE.variable, str(client_python("bfcl")))
     row = verdicts.audit(reference)
     assert isinstance(row, dict), row
     assert row["verdict"] == verdicts.read_data()[reference]["verdict"]
