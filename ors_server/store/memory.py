@@ -58,9 +58,9 @@ from ors_server.store.series import (
 class _StoredEpisode:
     origin: EpisodeOrigin
     last_read: EpisodeSummary
-    """The summary, unless a step came after it."""
+    """The summary, unless `summarise` is set."""
     summarise: Callable[[], EpisodeSummary] | None = None
-    """Returns the summary after that step."""
+    """Returns the summary after the last step, until it is read."""
     steps: list[Step] = field(default_factory=list[Step])
     prompt: tuple[TextBlock | ImageBlock, ...] | None = None
     transitions: list[Transition] = field(default_factory=list[Transition])

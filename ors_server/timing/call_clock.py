@@ -247,7 +247,7 @@ class CallClock:
         if self._loop is None:
             return
         if threading.get_ident() != self._thread:
-            # A tool in a worker thread may run an event loop of its own, and pause the clock in it.
+            # A tool in a worker thread may run its own event loop, and pause the clock in it.
             self._loop.call_soon_threadsafe(self._plan)
             return
         self._wake_after(math.inf if self._pauses else self.left_s)
@@ -287,18 +287,8 @@ def _clock_scope_class() -> Callable[..., Any]:
 
     A call of a tool that waits for nothing has none at all.
     """
-    base: Any = _scope_class()
-
-    class ClockScope(base):  # type: ignore[misc]  # its base is known only on an event loop
-        __slots__ = ("clock",)
-
-        clock: CallClock
-
-        @property
-        def deadline(self) -> float:
-            return self.clock.deadline
-
-    return ClockScope
+    deadline = property(operator.attrgetter("clock.deadline"))
+    return type("ClockScope", (_scope_class(),), {"__slots__": ("clock",), "deadline": deadline})
 
 
 def make_scope(*, deadline: float = math.inf, shield: bool = False) -> anyio.CancelScope:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from secrets import randbits
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 
@@ -63,6 +63,10 @@ _LOOK_UP = (
 )
 
 
+_Summed: TypeAlias = PendingStep | PendingTransition | PendingClose
+"""A write after which an episode has another summary."""
+
+
 @dataclass(slots=True)
 class _Rows:
     """The rows of a batch, by table."""
@@ -72,10 +76,8 @@ class _Rows:
     incidents: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     notes: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     prompts: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, Any])
-    standings: "dict[int, PendingStep | PendingTransition | PendingClose]" = field(
-        default_factory=dict[int, "PendingStep | PendingTransition | PendingClose"]
-    )
-    """The last write of each episode that has a summary: a step's is computed when it is read."""
+    standings: dict[int, _Summed] = field(default_factory=dict[int, _Summed])
+    """The last such write of each episode: a step's summary is computed when it is read."""
     closed: set[int] = field(default_factory=set[int])
     texts: dict[str, bytes] = field(default_factory=dict[str, bytes])
     uses: dict[tuple[int, str], None] = field(default_factory=dict[tuple[int, str], None])

@@ -211,7 +211,7 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path, text):
         ReplayingJudge(path, name="m")
 
 
-async def test_a_reply_is_read_beside_the_event_loop():
+async def test_a_reply_is_read_in_a_thread():
     threads = []
 
     def read(text):
