@@ -194,7 +194,6 @@ LINGER_SECONDS = 1.0
 """Seconds for which further bytes of a refused client are read and discarded."""
 
 
-@quick_members
 class ReadState(Enum):
     """The part of a request for which a connection waits."""
 
@@ -208,6 +207,11 @@ class ReadState(Enum):
     """Nothing, or the next request."""
     REFUSED = auto()
     """Nothing: further bytes are discarded."""
+
+
+# Names of the module, for each request passes several of them: looked up on the class, even as plain
+# attributes, they would be almost a hundredth of the instructions of a `/call`.
+_FIRST, _HEADERS, _BODY, _NOTHING, _REFUSED = ReadState
 
 
 class BoundedServerState(ServerState):
@@ -231,7 +235,7 @@ class BoundedProtocol(BaseProtocol):
         super().__init__(*args, **kwargs)
         self._application: Any = getattr(self.config, "loaded_app")  # noqa: B009  (uvicorn types it by halves)
         self._max_header_bytes = self.server_state.limits.header_bytes
-        self._state = ReadState.FIRST
+        self._state = _FIRST
         self._waited = 0.0
         self._received = 0
         self._piece = 0
@@ -256,7 +260,7 @@ class BoundedProtocol(BaseProtocol):
             if self.server_state.open.add_refused():
                 self._refuse(error)
             else:  # not at once: its client would reconnect at once, and the loop would only accept
-                self._state = ReadState.REFUSED
+                self._state = _REFUSED
                 self.loop.call_soon(transport.abort)
 
     @override
@@ -284,7 +288,7 @@ class BoundedProtocol(BaseProtocol):
             for start in range(0, len(data), limit):
                 self.data_received(data[start : start + limit])
             return
-        if self._state is ReadState.REFUSED:
+        if self._state is _REFUSED:
             return
         self._piece = len(data)
         self._fed += self._piece
@@ -307,7 +311,7 @@ class BoundedProtocol(BaseProtocol):
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
-        self._state = ReadState.HEADERS
+        self._state = _HEADERS
         self._waited = 0.0
         self._fed = self._marked_piece = self._piece
 
@@ -332,7 +336,7 @@ class BoundedProtocol(BaseProtocol):
                 )
             self._is_upgrade = True
             return
-        self._state = ReadState.BODY
+        self._state = _BODY
         self._waited = 0.0
         self._received = 0
         self._fed = self._marked_piece = self._piece
@@ -412,7 +416,7 @@ class BoundedProtocol(BaseProtocol):
     def on_message_complete(self) -> None:
         if self._is_upgrade:
             return
-        self._state = ReadState.NOTHING
+        self._state = _NOTHING
         self._fed = self._marked_piece = self._piece
         if not self.cycle.response_complete:
             self.cycle.more_body = False
@@ -457,7 +461,7 @@ class BoundedProtocol(BaseProtocol):
 
     def check_progress(self, seconds: float) -> None:
         """Refuse a client that made no progress; `seconds` have passed since the last check."""
-        if self._state is ReadState.BODY and (self.flow.read_paused or self._received >= MIN_PROGRESS):
+        if self._state is _BODY and (self.flow.read_paused or self._received >= MIN_PROGRESS):
             self._waited = 0.0
             self._received = 0
             return
@@ -496,8 +500,8 @@ class BoundedProtocol(BaseProtocol):
 
     def _refuse(self, error: OrsServerError) -> None:
         """Answer with an error after the answers to earlier requests, and close the connection."""
-        is_answered_early = self._state is ReadState.BODY and self.cycle.response_complete
-        self._state = ReadState.REFUSED
+        is_answered_early = self._state is _BODY and self.cycle.response_complete
+        self._state = _REFUSED
         self._waited = 0.0
         self.server_state.refused[error.code] += 1
         self.flow.resume_reading()
